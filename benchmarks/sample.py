@@ -1,0 +1,79 @@
+"""One sample: one contestant does one workload once, in this process.
+
+    python -m benchmarks.sample W1 rxwow
+
+prints what was measured and what was wrong as JSON. Since nothing else happens in the process, a profiler in front of
+it shows one contestant and nothing more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from time import perf_counter
+
+from benchmarks.contestants import CONTESTANTS
+from benchmarks.workloads import WORKLOADS, percentile
+
+__all__ = ["Sample", "main", "take"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one run gave."""
+
+    messages: int
+    seconds: float
+    peak_in_flight: int
+    cold_p99: float | None
+    """Seconds that all but a hundredth of the cold keys' messages waited at most, where the workload has cold keys."""
+    problems: list[str]
+    """What was wrong with the run; a run with problems has no speed."""
+
+    @property
+    def speed(self) -> float:
+        """Messages a second."""
+        return self.messages / self.seconds
+
+
+def take(workload_name: str, contestant_name: str, messages: int | None = None) -> Sample:
+    """Do the work, timed from the first pull to the return of the contestant."""
+    workload = WORKLOADS[workload_name](messages)
+    contestant = CONTESTANTS[contestant_name]
+    run = contestant.load()
+    # The collector would walk all prepared messages again and again, and the time of that would be no contestant's own.
+    gc.collect()
+    gc.freeze()
+    start = perf_counter()
+    run(workload)
+    seconds = perf_counter() - start
+    waits = workload.cold_waits()
+    return Sample(
+        messages=workload.evidence.total,
+        seconds=seconds,
+        peak_in_flight=workload.evidence.peak_in_flight,
+        cold_p99=percentile(waits, 99) if waits else None,
+        problems=workload.evidence.problems(ordered=contestant.ordered),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take one sample; 1 if the run was wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sample", description="One contestant does one workload once."
+    )
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("contestant", choices=CONTESTANTS)
+    parser.add_argument("--messages", type=int, metavar="N", help="so many messages instead of all")
+    options = parser.parse_args(arguments)
+    sample = take(options.workload, options.contestant, options.messages)
+    print(json.dumps(asdict(sample)))
+    return 1 if sample.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

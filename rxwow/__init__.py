@@ -1,0 +1,13 @@
+"""Keyed, ordered, backpressured message dispatch for RxPY."""
+
+import logging
+
+from rxwow.execution import FAIL, SKIP, Backoff, KeyedExecutor, Retry, keyed_dispatch
+from rxwow.streams.flowable import Flowable
+
+__all__ = ["FAIL", "SKIP", "Backoff", "Flowable", "KeyedExecutor", "Retry", "__version__", "keyed_dispatch"]
+
+__version__ = "0.1.0"
+
+# The application decides where logs go.
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -1,0 +1,48 @@
+"""The two output streams of the process, either of which may be missing, or closed by whoever read it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TextIO
+
+__all__ = ["abandon_standard_output", "is_terminal", "say", "standard_output_is_closed"]
+
+
+def say(text: str) -> None:
+    """Write a line to standard error; where nobody reads it, nobody misses it."""
+    # None where the process was started without one, by `2>&-`; print would take standard output in its place.
+    stream: TextIO | None = sys.stderr
+    if stream is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=stream, flush=True)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at a stream, which may be missing."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def standard_output_is_closed() -> bool:
+    """Whether whoever read our standard output has gone; writes what is buffered for it."""
+    stream: TextIO | None = sys.stdout
+    try:
+        if stream is not None:
+            stream.flush()
+    except BrokenPipeError:
+        return True
+    return False
+
+
+def abandon_standard_output() -> None:
+    """Send what is still buffered nowhere, or the interpreter would complain at its end that it can't be written."""
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
+def leave_at_once(status: int) -> None:
+    """End the process without waiting for any thread, which is the one way to end a handler that doesn't return."""
+    os._exit(status)

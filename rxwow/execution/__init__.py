@@ -1,0 +1,32 @@
+"""The way of one message, one file a station.
+
+In the order in which a message passes them: `window`, `mailbox`, `placement`, `worker`, `turn`, `completion`, `handling` and
+`failure`, `outlet`; `dispatch` ties them together for one subscription, `keyed_dispatch` is the operator, and `executor` is
+what dispatches share.
+"""
+
+from __future__ import annotations
+
+from rxwow.execution.executor import KeyedExecutor
+from rxwow.execution.failure import FAIL, SKIP, Backoff, Retry
+from rxwow.execution.hooks import ExecutionHook
+from rxwow.execution.keyed_dispatch import keyed_dispatch
+from rxwow.execution.parallelism import available_cpus
+from rxwow.execution.statistics import DispatchStatistics, ExecutorStatistics, WindowStatistics, WorkerStatistics
+from rxwow.execution.worker import MAX_SPIN
+
+__all__ = [
+    "FAIL",
+    "MAX_SPIN",
+    "SKIP",
+    "Backoff",
+    "DispatchStatistics",
+    "ExecutionHook",
+    "ExecutorStatistics",
+    "KeyedExecutor",
+    "Retry",
+    "WindowStatistics",
+    "WorkerStatistics",
+    "available_cpus",
+    "keyed_dispatch",
+]

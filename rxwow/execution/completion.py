@@ -1,0 +1,244 @@
+"""When a handler is finished: a plain value at once; an awaitable, a future or an Observable when it completes.
+
+While it waits, the message holds its mailbox and no worker. However the wait ends, and on whatever thread, the outcome is
+left in the mailbox and the mailbox goes back to its worker: it is one more turn. So the next message of a key can't start
+before the outcome of the one before it was dealt with, and no completion needs a lock against a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import types
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, Final
+
+from reactivex import Observable
+
+from rxwow.errors import ForeignLoopError, HandlerExit
+from rxwow.streams.flowable import Flowable
+from rxwow.streams.protocols import BatchSubscriber, Subscription
+
+if TYPE_CHECKING:
+    from rxwow.execution.dispatch import Dispatch
+    from rxwow.execution.mailbox import Mailbox
+
+__all__ = ["DUE", "FINISHED", "Outcome", "Waiting", "waits_for"]
+
+INNER_PREFETCH: Final = 16
+"""Items asked of a handler's Flowable ahead of what was taken of it."""
+INNER_CAPACITY: Final = 256
+"""Items of a handler's plain Observable that wait to be taken; more are a MissingBackpressureError."""
+
+
+class Outcome:
+    """How a wait ended: with a result, with an error, or with neither."""
+
+    __slots__ = ("error", "result")
+
+    def __init__(self, result: Any = None, error: BaseException | None = None) -> None:
+        self.result = result
+        self.error = error
+
+
+FINISHED: Final = Outcome()
+"""An Observable completed; its items were its results."""
+DUE: Final = Outcome()
+"""The delay of a retry is over."""
+
+
+class Waiting:
+    """The message at the head of a mailbox that waits for its handler, or for its next attempt.
+
+    `outcome` is written once, before the mailbox is given to its worker, and read by that worker.
+    """
+
+    __slots__ = ("attempt", "cancel", "item", "outcome", "reason")
+
+    def __init__(self, item: Any, attempt: int, reason: str) -> None:
+        self.item = item
+        self.attempt = attempt
+        self.reason = reason
+        self.outcome: Outcome | None = None
+        self.cancel: Callable[[], object] | None = None
+        """Ends the wait early; called on the worker's thread."""
+
+
+Begin = Callable[["Dispatch", "Mailbox", Waiting, Any, Context], None]
+"""Starts to wait for what a handler returned; called on the mailbox's worker, inside no lock."""
+
+
+def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
+    """Return how to wait for `value`, or None if it is a plain result.
+
+    Args:
+        value: what a handler returned.
+        kinds: what was found out so far, by type; it is added to, and emptied when it has a thousand entries, since a program
+            may make types without end.
+    """
+    kind = type(value)
+    try:
+        return kinds[kind]
+    except KeyError:
+        pass
+    if isinstance(value, types.GeneratorType):
+        # Whether a generator can be awaited is a property of its code, not of its type.
+        return _begin_awaitable if value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE else None
+    begin: Begin | None = None
+    if isinstance(value, types.CoroutineType):
+        begin = _begin_coroutine
+    elif isinstance(value, concurrent.futures.Future):
+        begin = _begin_future
+    elif isinstance(value, Observable):
+        begin = _begin_observable
+    elif isinstance(value, Awaitable):
+        begin = _begin_awaitable
+    if len(kinds) >= 1000:
+        kinds.clear()
+    kinds[kind] = begin
+    return begin
+
+
+# Awaitables: a task of the worker's own loop.
+
+
+def _begin_coroutine(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
+    waiting.reason = "awaitable"
+    task: asyncio.Task[Any] = mailbox.worker.loop.create_task(_guarded(value), context=context)
+    waiting.cancel = task.cancel
+
+    def done(task: asyncio.Task[Any]) -> None:
+        # A task that is cancelled before its first step never enters its coroutine; closing it says that this is known.
+        value.close()
+        if task.cancelled():
+            outcome = Outcome(error=asyncio.CancelledError())
+        else:
+            error = task.exception()
+            outcome = Outcome(task.result()) if error is None else Outcome(error=error)
+        dispatch.end_wait(mailbox, waiting, outcome)
+
+    task.add_done_callback(done)
+
+
+async def _guarded(coroutine: Awaitable[Any]) -> Any:
+    try:
+        return await coroutine
+    except (KeyboardInterrupt, SystemExit) as error:
+        # asyncio lets these two end the loop, and with it every other message of the worker.
+        raise HandlerExit(error) from error
+    except RuntimeError as error:
+        if "different loop" in str(error) or "different event loop" in str(error):
+            raise ForeignLoopError(coroutine) from error
+        raise
+
+
+def _begin_awaitable(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
+    if asyncio.isfuture(value) and value.get_loop() is not mailbox.worker.loop:
+        dispatch.end_wait(mailbox, waiting, Outcome(error=ForeignLoopError(value)))
+        return
+
+    async def wait() -> Any:
+        return await value
+
+    _begin_coroutine(dispatch, mailbox, waiting, wait(), context)
+
+
+# Futures: completed by whatever thread runs them.
+
+
+def _begin_future(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
+    del context
+    waiting.reason = "future"
+    future: concurrent.futures.Future[Any] = value
+    waiting.cancel = future.cancel
+
+    def done(future: concurrent.futures.Future[Any]) -> None:
+        if future.cancelled():
+            outcome = Outcome(error=concurrent.futures.CancelledError())
+        else:
+            error = future.exception()
+            outcome = Outcome(future.result()) if error is None else Outcome(error=error)
+        dispatch.end_wait(mailbox, waiting, outcome)
+
+    future.add_done_callback(done)
+
+
+# Observables: their items are results of the message, which is finished when they complete and all were taken.
+
+
+def _begin_observable(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
+    waiting.reason = "observable"
+    inner = InnerResults(dispatch, mailbox, waiting)
+    waiting.cancel = inner.cancel
+    observable: Observable[Any] = value
+    flowable = Flowable.from_observable(observable, on_overflow="buffer", capacity=INNER_CAPACITY)
+    try:
+        context.run(flowable.subscribe, inner)
+    except Exception as error:
+        inner.on_error(error)
+
+
+class InnerResults(BatchSubscriber[Any]):
+    """Takes the items of one handler's Observable to the results of its dispatch.
+
+    Its items are asked for as those before them are taken downstream, so an Observable with demand is not pulled faster
+    than the subscriber takes. The dispatch's lock guards `_untaken` and `_end`.
+    """
+
+    __slots__ = ("_dispatch", "_end", "_mailbox", "_subscription", "_taken", "_untaken", "_waiting")
+
+    def __init__(self, dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting) -> None:
+        self._dispatch = dispatch
+        self._mailbox = mailbox
+        self._waiting = waiting
+        self._subscription: Subscription | None = None
+        self._untaken = 0
+        self._taken = 0
+        self._end: Outcome | None = None
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        subscription.request(INNER_PREFETCH)
+
+    def cancel(self) -> None:
+        # A source that was cancelled says nothing more; the wait is over all the same.
+        if self._subscription is not None:
+            self._subscription.cancel()
+        self._dispatch.end_wait(self._mailbox, self._waiting, Outcome(error=asyncio.CancelledError()))
+
+    def on_next(self, value: Any) -> None:
+        self.on_next_batch([value])
+
+    def on_next_batch(self, items: Sequence[Any]) -> None:
+        with self._dispatch.lock:
+            self._untaken += len(items)
+        self._dispatch.outlet.offer_inner(items, self)
+
+    def on_error(self, error: Exception) -> None:
+        self._finish(Outcome(error=error))
+
+    def on_completed(self) -> None:
+        self._finish(FINISHED)
+
+    def taken(self, count: int) -> None:
+        """Called when `count` of the results were taken downstream."""
+        with self._dispatch.lock:
+            self._untaken -= count
+            self._taken += count
+            end = None if self._untaken else self._end
+            # In halves of the prefetch, for the reason that the window asks in batches.
+            replenish = self._taken if self._end is None and self._taken >= INNER_PREFETCH // 2 else 0
+            self._taken -= replenish
+        if end is not None:
+            self._dispatch.end_wait(self._mailbox, self._waiting, end)
+        elif replenish and self._subscription is not None:
+            self._subscription.request(replenish)
+
+    def _finish(self, end: Outcome) -> None:
+        with self._dispatch.lock:
+            self._end = end
+            waits = self._untaken > 0
+        if not waits:
+            self._dispatch.end_wait(self._mailbox, self._waiting, end)

@@ -1,0 +1,270 @@
+"""A dispatch: one subscription to a keyed dispatch, from the messages it receives to the results it emits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import logging
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rxwow.execution.completion import DUE, Begin, Outcome, Waiting
+from rxwow.execution.handling import Handling
+from rxwow.execution.mailbox import Mailbox, MailboxSet, NoKey
+from rxwow.execution.outlet import Outlet
+from rxwow.execution.statistics import DispatchStatistics
+from rxwow.execution.turn import BATCH_TIME, MOST_MESSAGES_A_BATCH
+from rxwow.execution.window import InFlightWindow
+from rxwow.streams.protocols import BatchSubscriber, Subscriber, Subscription
+
+if TYPE_CHECKING:
+    from rxwow.execution.executor import KeyedExecutor
+    from rxwow.execution.options import DispatchOptions
+    from rxwow.execution.worker import Worker
+
+__all__ = ["Dispatch"]
+
+logger = logging.getLogger("rxwow.execution")
+
+
+class Dispatch(BatchSubscriber[Any]):
+    """The stations of one dispatch, and what passes between them.
+
+    It subscribes to the source, admits what comes to the window, puts it into mailboxes, gives new mailboxes to workers, and is
+    told by their turns what became of each message.
+
+    `lock` guards the window, the mailboxes, each mailbox's `waiting`, `closed`, `failed`, `_upstream_done`, `_requesting`, and
+    what is expected of turns. No user code is called with it held, but for the equality of keys. `closed` only ever becomes
+    true, and is also read without it where a stale look does no harm.
+    """
+
+    def __init__(self, options: DispatchOptions, executor: KeyedExecutor, subscriber: Subscriber[Any]) -> None:
+        self.options = options
+        self.platform = executor.platform
+        self.lock = self.platform.lock()
+        self.window = InFlightWindow(options.max_in_flight)
+        self.mailboxes = MailboxSet(self)
+        self.outlet = Outlet(subscriber, self)
+        self.handling = Handling(self)
+        self.hooks = executor.hooks
+        # Read by each turn.
+        self.handler = options.handler
+        self.throughput = options.throughput
+        self.context = contextvars.copy_context()
+        self.kinds: dict[type, Begin | None] = {}
+        self.messages_a_batch = 1
+        self.expected_turn: float | None = None
+        self.closed = False
+        self.failed = False
+        self._executor = executor
+        self._upstream: Subscription | None = None
+        self._upstream_done = False
+        self._requesting = False
+
+    # From the source to a mailbox.
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        with self.lock:
+            self._upstream = subscription
+            cancels = self.closed or self._upstream_done
+        if cancels:
+            subscription.cancel()
+        else:
+            self.replenish()
+
+    def event_loop(self) -> asyncio.AbstractEventLoop:
+        """Offer an async source a loop to run on: a worker's."""
+        return self._executor.any_worker().loop
+
+    def on_next(self, value: Any) -> None:
+        self.on_next_batch([value])
+
+    def on_next_batch(self, items: Sequence[Any]) -> None:
+        keys: list[Hashable]
+        try:
+            keys = list(map(self.options.key, items))
+            # Hashed before the lock is taken, since a hash is user code.
+            set(keys)
+        except Exception:
+            keys = [self._key_of(item) for item in items]
+        with self.lock:
+            refused = self.closed or self._upstream_done
+            self.window.admit(len(items))
+            made = [] if refused else self.mailboxes.put(keys, items)
+            for mailbox in made:
+                if type(mailbox.key) is NoKey:
+                    # Its first turn finds an attempt that is due, and lets it fail.
+                    mailbox.waiting = Waiting(mailbox[0], 0, "key")
+                    mailbox.waiting.outcome = DUE
+            expected_turn = self.expected_turn
+        if refused:
+            self.discard(items)
+        elif made:
+            self._executor.place(made, expected_turn)
+
+    def _key_of(self, item: Any) -> Hashable:
+        try:
+            key = self.options.key(item)
+            hash(key)
+        except Exception as error:
+            return NoKey(error)
+        return key
+
+    def on_error(self, error: Exception) -> None:
+        self.terminate(error)
+
+    def on_completed(self) -> None:
+        with self.lock:
+            self._upstream_done = True
+            completes = not self.mailboxes and not self.closed
+        if completes:
+            self.outlet.complete()
+
+    def replenish(self) -> None:
+        """Ask the source for what the window has room for, on this thread.
+
+        One thread asks at a time. What becomes free meanwhile is asked for by a worker later, and not in a loop here: a
+        source that answers at once would keep this thread, and the mailboxes of its worker, for ever.
+        """
+        with self.lock:
+            upstream = self._upstream
+            if upstream is None or self._requesting or self._upstream_done or self.closed or not self.outlet.opened:
+                return
+            amount = self.window.to_request()
+            if not amount:
+                return
+            self._requesting = True
+        upstream.request(amount)
+        with self.lock:
+            self._requesting = False
+            more = self.window.has_batch() and not self._upstream_done and not self.closed
+        if more:
+            self._executor.any_worker().call_soon(self.replenish)
+
+    # What turns and completions tell.
+
+    def settle(
+        self, worker: Worker, results: list[Any], emptied: list[Mailbox], turns: int, messages: int, seconds: float
+    ) -> None:
+        """End a batch of turns: retire the mailboxes that are empty, emit the results, ask for more messages."""
+        with self.lock:
+            self._expect(turns, messages, seconds)
+            if self.closed:
+                self.window.succeed(len(results))
+                return
+            filled = self.mailboxes.retire(emptied) if emptied else emptied
+            if results:
+                self.outlet.put(results)
+            completes = self._upstream_done and not self.mailboxes
+        # Messages that are here already come before those that the source is asked for now.
+        if filled:
+            worker.fifo.extend(filled)
+        if completes:
+            self.outlet.complete()
+        elif results:
+            self.outlet.wake()
+        else:
+            self.replenish()
+
+    def _expect(self, turns: int, messages: int, seconds: float) -> None:
+        if turns and messages:
+            sample = seconds / turns
+            expected = self.expected_turn
+            self.expected_turn = sample if expected is None else expected + (sample - expected) / 8
+            # At most doubled, so that one lucky batch of a slow handler does not hold up the results of the next.
+            fitting = int(BATCH_TIME * messages / max(seconds, 1e-9))
+            self.messages_a_batch = max(1, min(fitting, 2 * self.messages_a_batch, MOST_MESSAGES_A_BATCH))
+
+    def emit(self, results: list[Any]) -> None:
+        """Emit the results of as many messages, of a batch that is not at its end, and empty the list."""
+        with self.lock:
+            if self.closed:
+                self.window.succeed(len(results))
+            elif results:
+                self.outlet.put(results[:])
+        results.clear()
+        self.outlet.wake()
+
+    def end_wait(self, mailbox: Mailbox, waiting: Waiting, outcome: Outcome) -> None:
+        """Take the outcome of a wait, from any thread, once; the mailbox's next turn deals with it."""
+        with self.lock:
+            if waiting.outcome is not None:
+                return
+            waiting.outcome = outcome
+        mailbox.worker.submit((mailbox,))
+
+    def results_taken(self, count: int) -> None:
+        """Let as many messages leave the window as results were taken, or dropped."""
+        with self.lock:
+            self.window.succeed(count)
+
+    # The end.
+
+    def terminate(self, error: Exception) -> None:
+        """End with `error`, now."""
+        self.outlet.fail(error, at_once=True)
+
+    def quiesce(self) -> None:
+        """Accept nothing more, and complete when what was accepted has finished."""
+        self.on_completed()
+        if self._upstream is not None:
+            self._upstream.cancel()
+
+    def close(self) -> None:
+        """Let go of everything: cancel the source, discard what is queued, cancel what waits. Idempotent."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            mailboxes = self.mailboxes.take_all()
+            cancels = [
+                (mailbox.worker, mailbox.waiting.cancel)
+                for mailbox in mailboxes
+                if mailbox.waiting is not None and mailbox.waiting.cancel is not None
+            ]
+        if self._upstream is not None:
+            self._upstream.cancel()
+        queued: list[Any] = []
+        for mailbox in mailboxes:
+            while mailbox:
+                try:
+                    queued.append(mailbox.popleft())
+                except IndexError:
+                    # A turn was faster.
+                    break
+        for worker, cancel in cancels:
+            worker.call_soon(cancel)
+        self.outlet.drop()
+        self.discard(queued)
+        self._executor.forget(self)
+
+    def discard(self, items: Sequence[Any]) -> None:
+        """Give up messages that no handler has finished, each through `on_discard`."""
+        with self.lock:
+            self.window.discard(len(items))
+        on_discard = self.options.on_discard
+        if on_discard is None:
+            return
+        for item in items:
+            try:
+                on_discard(item)
+            except Exception:
+                logger.exception("on_discard of %s raised", self.options.name)
+
+    def statistics(self) -> DispatchStatistics:
+        """Return what the dispatch is doing now."""
+        with self.lock:
+            sizes = self.mailboxes.sizes()
+            return DispatchStatistics(
+                name=self.options.name,
+                window=self.window.statistics(),
+                mailboxes=len(sizes),
+                peak_mailboxes=self.mailboxes.peak,
+                mailboxed=sum(size for _, size, _ in sizes),
+                waiting=sum(handler_waits for _, _, handler_waits in sizes),
+                untaken=self.outlet.waiting(),
+                deepest=tuple(heapq.nlargest(10, ((key, size) for key, size, _ in sizes if size), key=lambda pair: pair[1])),
+                expected_turn=self.expected_turn,
+                closed=self.closed,
+            )

@@ -1,0 +1,419 @@
+"""KeyedExecutor: the workers that keyed dispatches share, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from rxwow.errors import ExecutorClosedError, InvalidArgumentError, UsageError
+from rxwow.execution.hooks import ExecutionHook, HookSet
+from rxwow.execution.latch import Latch
+from rxwow.execution.options import check_count
+from rxwow.execution.parallelism import available_cpus
+from rxwow.execution.placement import choose, place
+from rxwow.execution.statistics import ExecutorStatistics
+from rxwow.execution.worker import MAX_SPIN, LoopWorker, ThreadWorker, Worker
+from rxwow.platform import current_platform
+from rxwow.streams.guard import check_may_wait
+
+if TYPE_CHECKING:
+    from rxwow.execution.dispatch import Dispatch
+    from rxwow.execution.mailbox import Mailbox
+
+__all__ = ["KeyedExecutor"]
+
+logger = logging.getLogger("rxwow.execution")
+
+OPEN: Final = "open"
+DRAINING: Final = "draining"
+CLOSED: Final = "closed"
+
+
+class KeyedExecutor:
+    """A few workers, each a thread with an event loop, that run the handlers of any number of keyed dispatches.
+
+    Making one starts nothing: a worker's thread starts with its first message. An executor is ended by `drain`, which lets what
+    was accepted finish, or by `dispose`, which does not; `with` and `async with` drain at a normal exit and dispose after an
+    exception. One that is forgotten is disposed, with a `ResourceWarning`, when it is collected or the process ends.
+
+    `_lock` guards `_state` and `_dispatches`.
+
+    Args:
+        workers: how many; by default as many as this process may use CPUs (`available_cpus`).
+        max_in_flight: default for dispatches: most messages received and not finished.
+        throughput: default for dispatches: most messages of one key that complete synchronously in one turn.
+        spin: seconds that a worker which has run out of messages polls before it parks, at most `MAX_SPIN` (1 ms). It
+            saves a wake-up for messages that come at short intervals, and costs that much CPU each time; under a CPU quota
+            leave it 0. A worker spins only when its last wait was shorter than `spin`.
+        name: stands in the names of the threads, `name-0` and so on, and in errors and logs.
+        loop_factory: makes each worker's event loop, such as `uvloop.new_event_loop`.
+
+    Raises:
+        InvalidArgumentError: an argument can't work.
+
+    >>> from rxwow import Flowable, keyed_dispatch
+    >>> with KeyedExecutor(workers=2) as executor:
+    ...     Flowable.from_iterable(range(4)).pipe(keyed_dispatch(lambda n: n % 2, str, executor=executor)).to_list().run()
+    ['0', '1', '2', '3']
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        max_in_flight: int = 256,
+        throughput: int = 16,
+        spin: float = 0.0,
+        name: str = "rxwow",
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    ) -> None:
+        if workers is not None:
+            check_count("workers", workers)
+        if loop_factory is not None and not callable(loop_factory):
+            raise InvalidArgumentError("loop_factory", loop_factory, "a function that makes an event loop")
+        self._set_up(max_in_flight, throughput, spin, name)
+        self._workers: Sequence[Worker] = [
+            ThreadWorker(f"{name}-{number}", spin, self.platform, loop_factory)
+            for number in range(workers or available_cpus())
+        ]
+        self._watch()
+
+    def _watch(self) -> None:
+        """See to it that the executor is ended even if it is forgotten."""
+        _process.add(self)
+        self._forgotten = weakref.finalize(self, _stop_forgotten, self.name, tuple(self._workers))
+        # At the exit of the process, `_process` disposes those that are still referred to.
+        self._forgotten.atexit = False
+
+    def _set_up(self, max_in_flight: int, throughput: int, spin: float, name: str) -> None:
+        check_count("max_in_flight", max_in_flight)
+        check_count("throughput", throughput)
+        if not isinstance(spin, (int, float)) or not 0 <= spin <= MAX_SPIN:
+            raise InvalidArgumentError("spin", spin, f"a number of seconds from 0 to {MAX_SPIN}")
+        if not isinstance(name, str) or not name:
+            raise InvalidArgumentError("name", name, "a string that is not empty")
+        self.name = name
+        self.max_in_flight = max_in_flight
+        self.throughput = throughput
+        self.platform = current_platform()
+        self.hooks = HookSet(self.platform)
+        self._lock = self.platform.lock()
+        self._state = OPEN
+        self._dispatches: set[Dispatch] = set()
+        self._process_id = os.getpid()
+        self._idle = Latch(self.platform)
+        self._closed = Latch(self.platform)
+
+    @classmethod
+    def on_running_loop(
+        cls, *, max_in_flight: int = 256, throughput: int = 16, name: str = "rxwow"
+    ) -> KeyedExecutor:
+        """Make an executor without threads: one worker on the event loop that runs in the calling thread.
+
+        Its handlers can use what is bound to that loop, such as HTTP sessions and database pools.
+
+        Raises:
+            UsageError: no event loop runs in this thread.
+
+        >>> async def main():
+        ...     async with KeyedExecutor.on_running_loop() as executor:
+        ...         return executor.statistics().workers[0].started
+        >>> asyncio.run(main())
+        True
+        """
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError as error:
+            raise UsageError(
+                "KeyedExecutor.on_running_loop() must be called in a coroutine; no event loop runs in this thread"
+            ) from error
+        executor = cls.__new__(cls)
+        executor._set_up(max_in_flight, throughput, 0.0, name)
+        executor._workers = [LoopWorker(f"{name}-loop", executor.platform, loop)]
+        executor._watch()
+        return executor
+
+    @classmethod
+    def shared(cls) -> KeyedExecutor:
+        """Return the executor that all dispatches of the process use by default; it can't be drained or disposed.
+
+        A process that was forked makes its own, when it first asks for it.
+        """
+        return _process.get_shared()
+
+    # What dispatches ask.
+
+    def accept(self, dispatch: Dispatch) -> ExecutorClosedError | None:
+        """Take in a dispatch that is about to subscribe; return the error to end it with if it is too late."""
+        if os.getpid() != self._process_id:
+            return ExecutorClosedError(self.name, "it was made before this process was forked; make one in the child")
+        with self._lock:
+            if self._state == OPEN:
+                self._dispatches.add(dispatch)
+                return None
+        return ExecutorClosedError(self.name, "subscribe while it is open, or use another")
+
+    def forget(self, dispatch: Dispatch) -> None:
+        """Let go of a dispatch that has ended."""
+        with self._lock:
+            self._dispatches.discard(dispatch)
+            idle = self._state != OPEN and not self._dispatches
+        if idle:
+            self._idle.open()
+
+    def place(self, mailboxes: Sequence[Mailbox], expected_turn: float | None) -> None:
+        """Give new mailboxes to workers; see `rxwow.execution.placement`."""
+        place(self._workers, mailboxes, expected_turn)
+
+    def any_worker(self) -> Worker:
+        """Return a worker for something that any of them can do."""
+        ident = threading.get_ident()
+        for worker in self._workers:
+            if worker.ident == ident:
+                return worker
+        return choose(self._workers, None)
+
+    # What users ask.
+
+    def add_hook(self, hook: ExecutionHook) -> None:
+        """Have `hook` told what happens to messages."""
+        if not isinstance(hook, ExecutionHook):
+            raise InvalidArgumentError("hook", hook, "an ExecutionHook")
+        self.hooks.add(hook)
+
+    def remove_hook(self, hook: ExecutionHook) -> None:
+        """Tell `hook` nothing more."""
+        self.hooks.remove(hook)
+
+    def statistics(self) -> ExecutorStatistics:
+        """Return what the executor, its workers and its dispatches are doing now."""
+        with self._lock:
+            state, dispatches = self._state, list(self._dispatches)
+        return ExecutorStatistics(
+            name=self.name,
+            state=state,
+            workers=tuple(worker.statistics() for worker in self._workers),
+            dispatches=tuple(dispatch.statistics() for dispatch in dispatches),
+        )
+
+    def dispose(self) -> None:
+        """End now, without waiting: the force stop. Idempotent; may be called from anywhere.
+
+        Queued messages are discarded on the calling thread, running handlers finish their current step, and every
+        dispatch ends with `ExecutorClosedError`. `wait_closed` says when the threads are gone.
+        """
+        self._refuse_if_shared("dispose")
+        with self._lock:
+            if self._state == CLOSED:
+                return
+            self._state = CLOSED
+            dispatches = list(self._dispatches)
+        error = ExecutorClosedError(self.name, "it was disposed before this dispatch had finished")
+        for dispatch in dispatches:
+            dispatch.terminate(error)
+        self._idle.open()
+        self._stop_workers()
+
+    def dispose_forgotten(self) -> None:
+        """Dispose with a `ResourceWarning` at the exit of the process, if anything was started and never ended."""
+        with self._lock:
+            ended = self._state == CLOSED
+        if not ended and any(worker.started for worker in self._workers):
+            warnings.warn(
+                f"{self!r} was neither drained nor disposed before the process ended; use it in a `with` block",
+                ResourceWarning,
+                stacklevel=1,
+            )
+            self.dispose()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Accept nothing more, wait until what was accepted has finished, and end: the graceful stop.
+
+        Args:
+            timeout: seconds; when they are over, what is left is disposed. None waits for as long as it takes.
+
+        Returns:
+            Whether all that was accepted has finished.
+
+        Raises:
+            BlockingCallError: called on a worker, which would wait for itself.
+        """
+        self._refuse_if_shared("drain")
+        check_may_wait("drain()", "call it on another thread, or await drain_async()")
+        self._quiesce()
+        finished = self._idle.wait(timeout)
+        self.dispose()
+        if finished:
+            self.wait_closed()
+        return finished
+
+    async def drain_async(self, timeout: float | None = None) -> bool:
+        """Do what `drain` does, without blocking the event loop."""
+        self._refuse_if_shared("drain_async")
+        self._quiesce()
+        finished = await self._idle.wait_async(timeout)
+        self.dispose()
+        if finished:
+            await self.wait_closed_async()
+        return finished
+
+    def wait_closed(self, timeout: float | None = None) -> bool:
+        """Wait until a disposed or drained executor has no thread left.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            Whether all threads are gone.
+
+        Raises:
+            BlockingCallError: called on a worker, which would wait for itself.
+        """
+        check_may_wait("wait_closed()", "call it on another thread, or await wait_closed_async()")
+        closed = self._closed.wait(timeout)
+        if closed:
+            self._join_workers()
+        return closed
+
+    async def wait_closed_async(self, timeout: float | None = None) -> bool:
+        """Do what `wait_closed` does, without blocking the event loop."""
+        closed = await self._closed.wait_async(timeout)
+        if closed:
+            self._join_workers()
+        return closed
+
+    def __enter__(self) -> Self:
+        self._refuse_if_shared("with")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.drain()
+        else:
+            self.dispose()
+
+    async def __aenter__(self) -> Self:
+        self._refuse_if_shared("async with")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                await self.drain_async()
+            finally:
+                # A drain that is cancelled must not leave threads behind.
+                self.dispose()
+        else:
+            self.dispose()
+
+    def __repr__(self) -> str:
+        return f"<KeyedExecutor {self.name!r} workers={len(self._workers)} {self._state}>"
+
+    # The end.
+
+    def _quiesce(self) -> None:
+        with self._lock:
+            if self._state == OPEN:
+                self._state = DRAINING
+            dispatches = list(self._dispatches)
+        for dispatch in dispatches:
+            dispatch.quiesce()
+        if not dispatches:
+            self._idle.open()
+
+    def _stop_workers(self) -> None:
+        self._forgotten.detach()
+        left = len(self._workers)
+        lock = self.platform.lock()
+
+        def ended() -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                last = not left
+            if last:
+                self._closed.open()
+
+        for worker in self._workers:
+            worker.stop(ended)
+
+    def _join_workers(self) -> None:
+        # Each has said that it ends; a thread is gone a moment after that.
+        for worker in self._workers:
+            worker.join()
+
+    def _refuse_if_shared(self, call: str) -> None:
+        if self is _process.shared:
+            raise UsageError(
+                f"{call} on KeyedExecutor.shared(), which other code uses too; make an executor of your own to end it"
+            )
+
+
+def _stop_forgotten(name: str, workers: Sequence[Worker]) -> None:
+    if any(worker.started for worker in workers):
+        warnings.warn(
+            f"executor {name!r} was neither drained nor disposed; use `with KeyedExecutor(...) as executor:`",
+            ResourceWarning,
+            stacklevel=2,
+        )
+    for worker in workers:
+        worker.stop(lambda: None)
+
+
+class _Process:
+    """The executors of this process; `_lock` guards the fields."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.shared: KeyedExecutor | None = None
+        self._executors: weakref.WeakSet[KeyedExecutor] = weakref.WeakSet()
+        self._inherited: list[KeyedExecutor] = []
+
+    def add(self, executor: KeyedExecutor) -> None:
+        with self._lock:
+            self._executors.add(executor)
+
+    def get_shared(self) -> KeyedExecutor:
+        with self._lock:
+            shared = self.shared
+        if shared is not None:
+            return shared
+        # Made outside the lock, which its own making takes; the loser of a race has started nothing.
+        made = KeyedExecutor(name="rxwow-shared")
+        with self._lock:
+            self.shared = self.shared or made
+            return self.shared
+
+    def forked(self) -> None:
+        """Begin anew in a child: its parent's threads are not here, and what they used stays the parent's.
+
+        The inherited executors are kept for ever, so that nothing of theirs is closed by being collected.
+        """
+        self._lock = threading.Lock()
+        self._inherited.extend(self._executors)
+        self._executors = weakref.WeakSet()
+        self.shared = None
+
+    def exiting(self) -> None:
+        with self._lock:
+            executors = [executor for executor in self._executors if executor is not self.shared]
+        for executor in executors:
+            executor.dispose_forgotten()
+
+
+_process = _Process()
+atexit.register(_process.exiting)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.forked)

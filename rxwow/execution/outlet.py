@@ -1,0 +1,99 @@
+"""The outlet: the results of a dispatch that wait to be taken downstream."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rxwow.streams.emitter import Emitter
+
+if TYPE_CHECKING:
+    from rxwow.execution.completion import InnerResults
+    from rxwow.execution.dispatch import Dispatch
+    from rxwow.streams.protocols import Subscriber
+
+__all__ = ["Outlet"]
+
+
+class Outlet(Emitter[Any]):
+    """Emits the results of all workers one at a time, within the subscriber's demand.
+
+    A result counts as taken, and its message leaves the window, when the subscriber's `on_next` has returned. What waits
+    here is bounded by the window therefore.
+
+    `_ready` holds batches of results: what a worker's turns brought, each the only result of a message, or items of one
+    handler's Observable together with that Observable's `InnerResults`. Any thread appends; only the drainer takes, but for
+    `drop` at the end. A deque guards itself.
+    """
+
+    __slots__ = ("_dispatch", "_ready", "opened")
+
+    def __init__(self, subscriber: Subscriber[Any], dispatch: Dispatch) -> None:
+        super().__init__(subscriber, dispatch.platform)
+        self._dispatch = dispatch
+        self.opened = False
+        """Whether anything was requested; before that, nothing is asked of the source."""
+        self._ready: deque[tuple[Sequence[Any], InnerResults | None]] = deque()
+
+    def request(self, n: int) -> None:
+        self.opened = True
+        super().request(n)
+
+    def put(self, results: Sequence[Any]) -> None:
+        """Add the results of as many messages; `wake` must follow.
+
+        Two steps, because this one is made under the dispatch's lock, together with the retirement of the mailboxes that
+        the results came from: whoever then finds no mailbox left and completes can't overtake a result.
+        """
+        self._ready.append((results, None))
+
+    def offer_inner(self, items: Sequence[Any], inner: InnerResults) -> None:
+        """Add items of a handler's Observable, and emit what may be emitted."""
+        self._ready.append((items, inner))
+        if self.ended:
+            self.drop()
+        self.wake()
+
+    def drop(self) -> None:
+        """Forget the results that will not be taken any more; their messages have succeeded."""
+        while True:
+            try:
+                results, inner = self._ready.popleft()
+            except IndexError:
+                return
+            if inner is None:
+                self._dispatch.results_taken(len(results))
+
+    def waiting(self) -> int:
+        """Return how many results of finished messages wait to be taken."""
+        return sum(len(results) for results, inner in self._ready.copy() if inner is None)
+
+    def _has_items(self) -> bool:
+        return bool(self._ready)
+
+    def _emit(self, limit: int) -> int:
+        try:
+            results, inner = self._ready.popleft()
+        except IndexError:
+            # Dropped by the dispatch's end between two looks.
+            return 0
+        if len(results) > limit:
+            self._ready.appendleft((results[limit:], inner))
+            results = results[:limit]
+        self._deliver(results)
+        if inner is None:
+            self._dispatch.results_taken(len(results))
+        else:
+            inner.taken(len(results))
+        return len(results)
+
+    def _stop(self) -> None:
+        self._dispatch.close()
+
+    def _release(self) -> None:
+        self._dispatch.close()
+        self.drop()
+
+    def _drained(self) -> None:
+        self._dispatch.replenish()

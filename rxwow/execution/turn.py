@@ -1,0 +1,86 @@
+"""The turn: at most `throughput` messages of one mailbox, while they complete synchronously.
+
+This is the hot path. One call runs the turns of several mailboxes of one dispatch, as many as are expected to take
+`BATCH_TIME`, then settles them all at once: a lock, an emission and a request cost more than a message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rxwow.execution.completion import waits_for
+
+if TYPE_CHECKING:
+    from rxwow.execution.mailbox import Mailbox
+    from rxwow.execution.worker import Worker
+
+__all__ = ["BATCH_TIME", "MOST_MESSAGES_A_BATCH", "run_turns"]
+
+BATCH_TIME: Final = 0.000_05
+"""Seconds of messages that are settled together; those of a slower handler are settled one by one."""
+MOST_MESSAGES_A_BATCH: Final = 64
+
+
+def run_turns(worker: Worker, mailbox: Mailbox, budget: int) -> tuple[Mailbox, int] | None:
+    """Run the turn of `mailbox`, and those of the mailboxes of its dispatch right behind it, and settle them.
+
+    Args:
+        worker: the worker on whose thread this is called.
+        mailbox: taken from the front of the worker's FIFO.
+        budget: how many messages are left of a turn that was interrupted to be settled; 0 for a new turn.
+
+    Returns:
+        The mailbox whose turn was interrupted and what is left of its budget, or None.
+    """
+    dispatch = mailbox.dispatch
+    fifo = worker.fifo
+    handler = dispatch.handler
+    copy_context = dispatch.context.copy
+    kinds = dispatch.kinds
+    most = room = dispatch.messages_a_batch
+    results: list[Any] = []
+    emptied: list[Mailbox] = []
+    turns = 0
+    began = worker.platform.monotonic()
+    while True:
+        if not budget:
+            budget = dispatch.throughput
+            turns += 1
+        # Whoever waits for something holds its message; what it waited for comes back as a turn.
+        goes_on = mailbox.waiting is None or dispatch.handling.resume(mailbox, results)
+        while goes_on and mailbox and budget and room:
+            try:
+                item = mailbox.popleft()
+            except IndexError:
+                # Taken by the end of the dispatch, from another thread.
+                break
+            budget -= 1
+            room -= 1
+            try:
+                context = copy_context()
+                result = context.run(handler, item)
+            except BaseException as error:
+                goes_on = dispatch.handling.failed(mailbox, item, 1, error, results)
+            else:
+                if result is None or (begin := waits_for(result, kinds)) is None:
+                    results.append(result)
+                else:
+                    goes_on = dispatch.handling.begin_wait(mailbox, item, 1, begin, result, context)
+        interrupted = goes_on and budget and mailbox
+        if interrupted and not room:
+            break
+        if goes_on:
+            if mailbox:
+                fifo.append(mailbox)
+            else:
+                emptied.append(mailbox)
+        budget = 0
+        # Only this thread takes from the FIFO, so what is seen at its front is what popleft gives.
+        if not room or not fifo or fifo[0].dispatch is not dispatch:
+            interrupted = None
+            break
+        mailbox = fifo.popleft()
+    worker.turns += turns
+    worker.messages += most - room
+    dispatch.settle(worker, results, emptied, turns, most - room, worker.platform.monotonic() - began)
+    return (mailbox, budget) if interrupted else None

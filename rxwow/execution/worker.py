@@ -1,0 +1,309 @@
+"""The worker: one event loop, and one FIFO of mailboxes whose turns it runs on that loop.
+
+A turn is not a task of its own: the worker drains its FIFO in one callback of the loop, so a busy worker takes the next
+mailbox without being woken, and timers, I/O and coroutines of waiting handlers run on the same thread between two drains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rxwow.errors import ExecutorClosedError
+from rxwow.execution.mailbox import Mailbox
+from rxwow.execution.statistics import WorkerStatistics
+from rxwow.execution.turn import run_turns
+from rxwow.platform import Lock, Platform
+from rxwow.streams.guard import allow_waiting, forbid_waiting
+
+__all__ = ["DRAIN_TIME", "MAX_SPIN", "LoopWorker", "ThreadWorker", "Worker"]
+
+logger = logging.getLogger("rxwow.execution")
+
+DRAIN_TIME: Final = 0.002
+"""Seconds of turns after which a worker lets its loop's timers and I/O have their turn."""
+MAX_SPIN: Final = 0.001
+"""Most seconds a worker may poll before it parks."""
+
+
+
+class Worker(ABC):
+    """Runs the turns of the mailboxes it is given, in the order given.
+
+    `fifo` is appended to by any thread and taken from by the worker alone; a deque guards itself, so no lock of ours is
+    taken. `_lock` guards the step from parked to running. `_interrupted` and the counters belong to the worker's thread;
+    statistics read them as they happen to be.
+    """
+
+    def __init__(self, name: str, spin: float, platform: Platform) -> None:
+        self.name = name
+        self.fifo: deque[Mailbox] = deque()
+        self.turns = 0
+        self.messages = 0
+        self.ident: int | None = None
+        self.platform = platform
+        self._lock: Lock = platform.lock()
+        self._parked = True
+        self._parked_since = 0.0
+        self._spin = spin
+        self._spins = False
+        self._wakes = 0
+        self._interrupted: tuple[Mailbox, int] | None = None
+
+    # Called from any thread.
+
+    @property
+    @abstractmethod
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that runs the turns; `ThreadWorker` makes it, and starts its thread, when it is first asked for."""
+
+    @property
+    def parked(self) -> bool:
+        return self._parked
+
+    @property
+    @abstractmethod
+    def started(self) -> bool:
+        """Whether it has a thread that must be ended."""
+
+    @abstractmethod
+    def stop(self, ended: Callable[[], None]) -> None:
+        """End once the turn that runs has ended, then call `ended`; does not wait. Called once."""
+
+    @abstractmethod
+    def join(self) -> None:
+        """Wait until the thread of a worker that has ended is gone."""
+
+    def load(self) -> int:
+        """Return how many turns a new mailbox would wait for: those queued, and the one that is running."""
+        if self._parked:
+            return 0
+        return len(self.fifo) + (threading.get_ident() != self.ident)
+
+    def submit(self, mailboxes: Sequence[Mailbox]) -> None:
+        """Append mailboxes to the FIFO, and wake the worker if it is parked."""
+        self.fifo.extend(mailboxes)
+        self.platform.point("submitted")
+        if self._parked:
+            self._wake()
+
+    def call_soon(self, callback: Callable[[], object]) -> bool:
+        """Have `callback` called on the worker's thread; return False if the worker has ended."""
+        try:
+            if threading.get_ident() == self.ident:
+                self.loop.call_soon(callback)
+            else:
+                self.loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            # The loop is closed.
+            return False
+        return True
+
+    def _wake(self) -> None:
+        with self._lock:
+            if not self._parked:
+                return
+            self._parked = False
+            self._wakes += 1
+            self._spins = self._spin > 0 and self.platform.monotonic() - self._parked_since < self._spin
+        if not self.call_soon(self._drain):
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """End the dispatches whose mailboxes can't be served, since the loop was closed under them."""
+        while True:
+            try:
+                mailbox = self.fifo.popleft()
+            except IndexError:
+                return
+            mailbox.dispatch.terminate(
+                ExecutorClosedError(self.name, "its event loop was closed; drain or dispose the executor before its loop")
+            )
+
+    def statistics(self) -> WorkerStatistics:
+        return WorkerStatistics(
+            name=self.name,
+            started=self.started,
+            parked=self._parked,
+            queued=len(self.fifo),
+            turns=self.turns,
+            messages=self.messages,
+            wakes=self._wakes,
+        )
+
+    # Called on the worker's thread.
+
+    def _drain(self) -> None:
+        """Run turns until there are none, or for `DRAIN_TIME`."""
+        monotonic = self.platform.monotonic
+        deadline = monotonic() + DRAIN_TIME
+        while True:
+            mailbox, budget = self._interrupted or (self._next(), 0)
+            self._interrupted = None
+            if mailbox is None:
+                return
+            try:
+                self._interrupted = run_turns(self, mailbox, budget)
+            except BaseException:
+                # Only a bug of ours, or a KeyboardInterrupt out of a subscriber, comes here. The worker must outlive it:
+                # the messages in its FIFO have no other.
+                logger.critical("worker %s survived an exception", self.name, exc_info=True)
+            if monotonic() >= deadline and (self.fifo or self._interrupted):
+                self.loop.call_soon(self._drain)
+                return
+
+    def _next(self) -> Mailbox | None:
+        try:
+            return self.fifo.popleft()
+        except IndexError:
+            pass
+        if self._spins:
+            mailbox = self._spin_for_next()
+            if mailbox is not None:
+                return mailbox
+        return self._park()
+
+    def _park(self) -> Mailbox | None:
+        """Become parked, then look again, in this order.
+
+        A submitter appends, then reads `_parked`. Either its append comes before our last look, which then finds the
+        mailbox, or our look, and so our `_parked = True`, comes before its append, and it sees that it must wake us. The
+        look is a `popleft`, not a test for emptiness: deque operations exclude each other on free-threaded CPython too, and
+        that is what orders the two writes and the two reads there.
+        """
+        self._parked_since = self.platform.monotonic()
+        self._parked = True
+        self.platform.point("parked")
+        try:
+            mailbox = self.fifo.popleft()
+        except IndexError:
+            return None
+        with self._lock:
+            if self._parked:
+                self._parked = False
+                return mailbox
+        # A submitter has woken us: the drain that it asked for takes the mailbox.
+        self.fifo.appendleft(mailbox)
+        return None
+
+    def _spin_for_next(self) -> Mailbox | None:
+        until = self.platform.monotonic() + self._spin
+        while self.platform.monotonic() < until:
+            self.platform.pause()
+            try:
+                return self.fifo.popleft()
+            except IndexError:
+                continue
+        return None
+
+
+class ThreadWorker(Worker):
+    """A worker with a thread and a loop of its own, both made when it gets its first message.
+
+    `_lock` guards `_loop` and `_ended`.
+    """
+
+    def __init__(
+        self, name: str, spin: float, platform: Platform, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None
+    ) -> None:
+        super().__init__(name, spin, platform)
+        self._loop_factory = loop_factory or platform.event_loop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: Callable[[], None] | None = None
+        self._thread = platform.thread(self._serve, name)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop or self._start()
+
+    @property
+    def started(self) -> bool:
+        return self._loop is not None
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = self._loop_factory()
+                if self._ended is None:
+                    self._thread.start()
+                else:
+                    self._loop.close()
+            return self._loop
+
+    def stop(self, ended: Callable[[], None]) -> None:
+        with self._lock:
+            self._ended = ended
+            loop = self._loop
+        if loop is None:
+            ended()
+        else:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def join(self) -> None:
+        if self.started:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        loop = self.loop
+        self.ident = threading.get_ident()
+        forbid_waiting(self.ident, f"the worker {self.name}")
+        asyncio.set_event_loop(loop)
+        while self._ended is None:
+            try:
+                loop.run_forever()
+            except BaseException:
+                logger.critical("the loop of worker %s was ended by an exception; it goes on", self.name, exc_info=True)
+        try:
+            self._finish(loop)
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+            allow_waiting(self.ident)
+            self._ended()
+
+    def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let what was cancelled come to its end, so that its clean-up runs and nothing is reported as lost."""
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            # A second cancel would end the clean-up that the first one has begun.
+            if not task.cancelling():
+                task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        # The outcomes of those tasks came back as turns.
+        while self.fifo or self._interrupted:
+            self._drain()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+class LoopWorker(Worker):
+    """A worker on a loop that runs already, in the thread that makes it; it has no thread and never closes the loop."""
+
+    def __init__(self, name: str, platform: Platform, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(name, 0.0, platform)
+        self._running_loop = loop
+        self.ident = threading.get_ident()
+        forbid_waiting(self.ident, f"the event loop that {name} works on")
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._running_loop
+
+    @property
+    def started(self) -> bool:
+        return False
+
+    def stop(self, ended: Callable[[], None]) -> None:
+        if self.ident is not None:
+            allow_waiting(self.ident)
+        # After the cancelled handlers have had their step.
+        if not self.call_soon(ended):
+            ended()
+
+    def join(self) -> None:
+        pass
