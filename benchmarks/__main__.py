@@ -16,7 +16,7 @@ from benchmarks.workloads import TITLES, WORKLOADS
 
 __all__ = ["main"]
 
-_SAMPLES, _QUICK_SAMPLES = 9, 3
+_SAMPLES, _QUICK_SAMPLES = 15, 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,8 +2,10 @@
 
     python -m benchmarks.sample W1 rxwow
 
-prints what was measured and what was wrong as JSON. Since nothing else happens in the process, a profiler in front of
-it shows one contestant and nothing more.
+prints what was measured and what was wrong as JSON. Nothing else happens in the process, so a profiler that sees all
+threads can be put in front of it:
+
+    py-spy record --gil -r 1000 -f speedscope -o profile.json -- python -m benchmarks.sample W1 rxwow --messages 1000000
 """
 
 from __future__ import annotations
@@ -49,8 +51,11 @@ def take(workload_name: str, contestant_name: str, messages: int | None = None) 
     gc.collect()
     gc.freeze()
     start = perf_counter()
-    run(workload)
-    seconds = perf_counter() - start
+    try:
+        run(workload)
+    finally:
+        seconds = perf_counter() - start
+        gc.unfreeze()
     waits = workload.cold_waits()
     return Sample(
         messages=workload.evidence.total,

@@ -89,8 +89,8 @@ class ForeignLoopError(UsageError, RuntimeError):
 
     def __init__(self, awaitable: object) -> None:
         super().__init__(
-            f"the handler returned {_short(awaitable)}, which is bound to another event loop than its worker's; run the "
-            "handlers on your own loop with executor=KeyedExecutor.on_running_loop(), or create the resource on the "
+            f"the handler returned {_short(awaitable)}, which is bound to another event loop than its worker's; run "
+            "the handlers on your own loop with executor=KeyedExecutor.on_running_loop(), or make the resource on the "
             "worker's loop"
         )
 

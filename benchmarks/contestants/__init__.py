@@ -40,7 +40,7 @@ _RUNNING, _WAITING = frozenset({"W1", "W2", "W4"}), frozenset({"W3"})
 CONTESTANTS = {
     "plain-loop": Contestant("plain_loop:plain_loop", _RUNNING, "no threads, no keys: the limit of Python", unit=True),
     "hand-off": Contestant(
-        "hand_off:hand_off", _RUNNING, "one bounded deque, one thread, no keys: the limit of a hand-off", unit=True
+        "hand_off:hand_off", _RUNNING, "one bounded deque, one thread, no keys: a bare hand-off", unit=True
     ),
     "hashed-threads": Contestant(
         "hashed_threads:hashed_threads", _RUNNING, "by hand, the best: keys hashed to 2 threads that take all they have"

@@ -37,23 +37,23 @@ exit status:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DispatchOptions:
-    """What `rxwow dispatch` was asked for; None leaves the choice to the executor."""
+    """What `rxwow dispatch` was asked for; without a number of workers there is one for each processor."""
 
     file: str
     key: str
     handler: str
     file_format: Format | None = None
     workers: int | None = None
-    max_in_flight: int | None = None
-    throughput: int | None = None
+    max_in_flight: int = 256
+    throughput: int = 16
     on_failure: Literal["fail", "skip"] = "fail"
     output: str | None = None
     app_dir: str = "."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DemoOptions:
     """What `rxwow demo` was asked for."""
 
@@ -111,8 +111,20 @@ def _add_dispatch(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="what FILE holds (default: by its suffix, .csv, .ndjson or .jsonl, else by its first character)",
     )
     add("--workers", type=_count, metavar="N", help="threads (default: one for each processor)")
-    add("--max-in-flight", type=_count, metavar="N", help="records read and not yet handled (default: 256)")
-    add("--throughput", type=_count, metavar="N", help="records of one key before others get their turn (default: 16)")
+    add(
+        "--max-in-flight",
+        type=_count,
+        default=DispatchOptions.max_in_flight,
+        metavar="N",
+        help="most records read and not yet handled (default: %(default)s)",
+    )
+    add(
+        "--throughput",
+        type=_count,
+        default=DispatchOptions.throughput,
+        metavar="N",
+        help="most records of one key before others get their turn (default: %(default)s)",
+    )
     add(
         "--on-failure",
         choices=("fail", "skip"),

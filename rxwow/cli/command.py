@@ -7,7 +7,7 @@ from typing import Final
 
 from rxwow.cli.arguments import DemoOptions, DispatchOptions, parse
 from rxwow.cli.bad_input import BadInputError
-from rxwow.cli.console import abandon_standard_output, say, standard_output_is_closed
+from rxwow.cli.console import abandon_standard_output, flush_standard_output, say
 from rxwow.cli.results import StandardOutputClosedError
 
 __all__ = ["run_command"]
@@ -21,12 +21,11 @@ def run_command(arguments: Sequence[str] | None) -> int:
     """Run the command line and return the exit status."""
     try:
         status = _run(arguments)
+        flush_standard_output()
     except (StandardOutputClosedError, BrokenPipeError):
-        status = OUTPUT_CLOSED
-    if standard_output_is_closed():
         # What `head` does to the command before it; nobody wants to read of that.
         abandon_standard_output()
-        status = OUTPUT_CLOSED
+        return OUTPUT_CLOSED
     return status
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import sys
 from typing import TextIO
 
-__all__ = ["abandon_standard_output", "is_terminal", "say", "standard_output_is_closed"]
+__all__ = ["abandon_standard_output", "flush_standard_output", "is_terminal", "leave_at_once", "reader_has_gone", "say"]
 
 
 def say(text: str) -> None:
@@ -24,15 +25,25 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
 
 
-def standard_output_is_closed() -> bool:
-    """Whether whoever read our standard output has gone; writes what is buffered for it."""
+def flush_standard_output() -> None:
+    """Write what is buffered; raises BrokenPipeError when whoever read it has gone."""
     stream: TextIO | None = sys.stdout
+    if stream is not None:
+        stream.flush()
+
+
+def reader_has_gone() -> bool:
+    """Whether whoever read our standard output has gone.
+
+    Asked when a write has failed, for not every broken pipe is this one; the write itself may have left nothing behind
+    to try again.
+    """
     try:
-        if stream is not None:
-            stream.flush()
-    except BrokenPipeError:
-        return True
-    return False
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return bool(poll.poll(0))
+    except (AttributeError, OSError, ValueError):  # no poll on this system; or no standard output to ask about
+        return False
 
 
 def abandon_standard_output() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rxwow.cli.bad_input import BadInputError
 from rxwow.cli.lines import LONGEST_LINE, Line
+from rxwow.cli.wording import count_of
 
 __all__ = ["CsvRecords"]
 
@@ -38,7 +39,9 @@ class CsvRecords:
         width = len(fields)
         for line, row in self._numbered_rows():
             if len(row) != width:
-                raise BadInputError(f"{self._name}: line {line}: {len(row)} columns, but the header has {width}")
+                raise BadInputError(
+                    f"{self._name}: line {line}: {count_of(len(row), 'column')}, but the header has {width}"
+                )
             yield line, dict(zip(fields, row, strict=True))
 
     def _texts(self, lines: Iterator[Line]) -> Iterator[str]:
@@ -52,7 +55,8 @@ class CsvRecords:
             try:
                 row = next(rows, None)
             except csv.Error as error:
-                raise BadInputError(f"{self._name}: line {line}: {error}") from error
+                what = "a quoted field is never closed" if str(error) == "unexpected end of data" else str(error)
+                raise BadInputError(f"{self._name}: line {line}: {what}") from error
             if row is None:
                 return
             if row:

@@ -63,9 +63,11 @@ class _Dispatch:
         self._results = results
         self._checker = OrderChecker()
         self._intake = Intake(records, itemgetter(options.key), self._checker)
-        given = {"workers": options.workers, "max_in_flight": options.max_in_flight, "throughput": options.throughput}
         self._executor = KeyedExecutor(
-            name="rxwow-dispatch", **{name: number for name, number in given.items() if number is not None}
+            options.workers,
+            max_in_flight=options.max_in_flight,
+            throughput=options.throughput,
+            name="rxwow-dispatch",
         )
         self._run = Run(self._executor, results, self._tell_skipped if options.on_failure == "skip" else None)
         self._seconds = 0.0
@@ -79,7 +81,7 @@ class _Dispatch:
                 telling_errors("rxwow dispatch"),
                 progress_bar(self._source, lambda: self._checker.finished) as update,
             ):
-                return self._run.execute(self._intake.messages, handler, blocking=self._source.waits, update=update)
+                return self._run.execute(self._intake, handler, blocking=self._source.waits, update=update)
         finally:
             self._seconds = time.perf_counter() - began
             self._executor.dispose()

@@ -6,7 +6,8 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from types import GeneratorType
+from typing import Any, Final, TypeGuard, TypeVar
 
 from reactivex import Observable, operators
 
@@ -15,6 +16,8 @@ from rxwow.cli.order import Message, OrderChecker
 __all__ = ["checked_handler"]
 
 R = TypeVar("R")
+
+MOST_TYPES: Final = 100
 
 
 def checked_handler(
@@ -48,15 +51,24 @@ def checked_handler(
             ),
         )
 
+    # The types of results that are nothing to wait for: to find that out takes a microsecond, which a handler may not.
+    plain: set[type[Any]] = set()
+
     def handle(message: Message[Any]) -> Any:
         checker.start(message)
         try:
             result = handler(message.value)
-            # RxPY's Observable can be awaited too, but then gives its last item only.
-            if isinstance(result, Observable):
-                return watch(cast("Observable[Any]", result), message)
-            if isinstance(result, Future) or inspect.isawaitable(result):
-                return wait_for(cast("Awaitable[Any]", result), message)
+            kind: Any = result.__class__
+            if kind not in plain:
+                # RxPY's Observable can be awaited too, but then gives its last item only.
+                if _is_observable(result):
+                    return watch(result, message)
+                if _is_waited_for(result):
+                    return wait_for(result, message)
+                # Whether a generator can be awaited is a matter of its code and not of its type; and a program may make
+                # types without end.
+                if kind is not GeneratorType and len(plain) < MOST_TYPES:
+                    plain.add(kind)
             emitted = transform(result)
         except BaseException:
             checker.finish(message, succeeded=False)
@@ -65,3 +77,11 @@ def checked_handler(
         return emitted
 
     return handle
+
+
+def _is_observable(result: Any) -> TypeGuard[Observable[Any]]:
+    return isinstance(result, Observable)
+
+
+def _is_waited_for(result: Any) -> TypeGuard[Awaitable[Any] | Future[Any]]:
+    return isinstance(result, Future) or inspect.isawaitable(result)

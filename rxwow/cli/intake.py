@@ -34,6 +34,7 @@ class Intake(Generic[T]):
         self._records = records
         self._key_of = key_of
         self._checker = checker
+        self._stopped = False
         self._histories: dict[Hashable, KeyHistory] = {}
         self.received = 0
         self.last_line = 0
@@ -46,6 +47,8 @@ class Intake(Generic[T]):
         key_of = self._key_of
         try:
             for line, value in self._records:
+                if self._stopped:
+                    break
                 key = key_of(value)
                 history = histories.get(key)
                 if history is None:
@@ -56,6 +59,10 @@ class Intake(Generic[T]):
                 yield Message(value, line, history)
         except BadInputError as error:
             self.error = error
+
+    def stop(self) -> None:
+        """End the stream with the message that was yielded last; may be called by any thread."""
+        self._stopped = True
 
     @property
     def keys(self) -> int:

@@ -26,8 +26,8 @@ class _Teller(logging.Handler):
 def telling_errors(prefix: str) -> Generator[None]:
     """Tell the library's errors on standard error while the block runs.
 
-    Its warnings are for whoever writes a program, such as one for each message that is skipped, which the report counts.
-    What the user's own code logs is the user's to configure.
+    Its warnings are for whoever writes a program, such as the one for each message that is skipped, which the report
+    counts. What the user's own code logs is the user's to configure.
     """
     teller = _Teller(prefix)
     logger = logging.getLogger("rxwow")

@@ -19,20 +19,22 @@ def ndjson_records(lines: Iterator[Line], name: str) -> Iterator[tuple[int, dict
         BadInputError: a line isn't JSON, or not an object.
     """
     decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
-    for number, text in lines:
-        text = text.strip()
+    for number, line in lines:
+        text = line.strip()
         if not text:
             continue
         try:
             value = decode(text)
         except json.JSONDecodeError as error:
-            raise BadInputError(f"{name}: line {number}: not JSON: {error.msg} at column {error.pos + 1}") from error
+            # An array over several lines, which is no NDJSON, begins like this.
+            what = f"{error.msg} at column {error.pos + 1}" if text[0] != "[" else "an array"
+            raise BadInputError(f"{name}: line {number}: not a JSON object: {what}") from error
         except RecursionError as error:
             raise BadInputError(f"{name}: line {number}: nested too deeply") from error
         except ValueError as error:
-            raise BadInputError(f"{name}: line {number}: not JSON: {error}") from error
+            raise BadInputError(f"{name}: line {number}: not a JSON object: {error}") from error
         if not isinstance(value, dict):
-            raise BadInputError(f"{name}: line {number}: {_kind(value)}, but each line must be a JSON object")
+            raise BadInputError(f"{name}: line {number}: not a JSON object: {_kind(value)}")
         yield number, value
 
 

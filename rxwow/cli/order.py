@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rxwow.cli.wording import count_of
 
@@ -76,7 +76,7 @@ class OrderChecker:
         self.violations = 0
         self.first_violation = ""
 
-    def start(self, message: Message[object]) -> None:
+    def start(self, message: Message[Any]) -> None:
         """Note that the handler is about to get `message`."""
         history = message.history
         with self._lock:
@@ -88,7 +88,7 @@ class OrderChecker:
             history.running = True
             history.started += 1
 
-    def finish(self, message: Message[object], *, succeeded: bool) -> None:
+    def finish(self, message: Message[Any], *, succeeded: bool) -> None:
         """Note that the handler is done with `message`."""
         with self._lock:
             self.finished += 1
@@ -101,7 +101,7 @@ class OrderChecker:
             return f"NO, {count_of(self.violations, 'message')} out of order: {self.first_violation}"
         return f"yes, checked for each of {count_of(self.started, 'message')}"
 
-    def _violated(self, message: Message[object], what: str) -> None:
+    def _violated(self, message: Message[Any], what: str) -> None:
         self.violations += 1
         if self.violations == 1:
             self.first_violation = f"number {message.sequence + 1} of key {message.key!r} (line {message.line}) {what}"

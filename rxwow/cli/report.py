@@ -57,7 +57,7 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return the text, a line each."""
-        rate = f", {self.checker.finished / self.seconds:,.0f} a second" if self.seconds > 0 else ""
+        rate = f", {self.checker.finished / self.seconds:,.0f} a second" if self.checker.finished else ""
         hottest = ", ".join(f"{history.key!r} {history.received:,}" for history in self.hottest)
         written = f", written to {self.destination}" if self.destination else ""
         lost = f"; NO HANDLER for {self.lost:,} more that were read" if self.lost else ""

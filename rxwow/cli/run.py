@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from operator import attrgetter
@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from rxwow import FAIL, SKIP, Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.cli.bad_input import BadInputError
-from rxwow.cli.console import say, standard_output_is_closed
+from rxwow.cli.console import reader_has_gone, say
+from rxwow.cli.intake import Intake
 from rxwow.cli.interrupts import interrupts
 from rxwow.cli.order import Message
 from rxwow.cli.results import Results, StandardOutputClosedError
@@ -92,7 +93,7 @@ class Run:
 
     def execute(
         self,
-        messages: Callable[[], Iterable[Message[Any]]],
+        intake: Intake[Any],
         handler: Callable[[Message[Any]], Any],
         *,
         blocking: bool,
@@ -101,12 +102,12 @@ class Run:
         """Dispatch the messages and wait for the end.
 
         Args:
-            messages: the source.
+            intake: the source of the messages.
             handler: what is called with each.
             blocking: whether the source may have to wait.
             update: called now and then to bring a display up to date.
         """
-        flow = Flowable.from_iterable(messages, blocking=blocking).pipe(
+        flow = Flowable.from_iterable(intake.messages, blocking=blocking).pipe(
             keyed_dispatch(
                 attrgetter("key"),
                 handler,
@@ -118,12 +119,14 @@ class Run:
         )
         with interrupts(lambda: self._events.put(_Event.INTERRUPTED)):
             flow.subscribe(self._take, self._ended_with, lambda: self._events.put(_Event.ENDED))
-            return self._wait(update)
+            return self._wait(intake, update)
 
-    def _wait(self, update: Callable[[], None] | None) -> Ending:
+    def _wait(self, intake: Intake[Any], update: Callable[[], None] | None) -> Ending:
         interruptions = 0
         closing = False
         while (event := self._next(update)) is not _Event.CLOSED:
+            # By itself this stops no source that waits for more; the drain below does.
+            intake.stop()
             if event is _Event.INTERRUPTED:
                 interruptions += 1
                 if interruptions > 1:
@@ -179,7 +182,7 @@ class Run:
         self._events.put(_Event.OUTPUT_FAILED)
 
     def _decide(self, message: Message[Any], error: Exception) -> Any:
-        if isinstance(error, BrokenPipeError) and standard_output_is_closed():
+        if isinstance(error, BrokenPipeError) and reader_has_gone():
             # A handler that prints. Not its fault, and nobody is left to tell.
             self._output_failed(StandardOutputClosedError())
             return SKIP

@@ -1,8 +1,8 @@
 """The way of one message, one file a station.
 
-In the order in which a message passes them: `window`, `mailbox`, `placement`, `worker`, `turn`, `completion`, `handling` and
-`failure`, `outlet`; `dispatch` ties them together for one subscription, `keyed_dispatch` is the operator, and `executor` is
-what dispatches share.
+In the order in which a message passes them: `window`, `mailbox`, `placement`, `worker`, `turn`, `completion`,
+`handling` and `failure`, `outlet`; `dispatch` ties them together for one subscription, `keyed_dispatch` is the
+operator, and `executor` is what dispatches share.
 """
 
 from __future__ import annotations

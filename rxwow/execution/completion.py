@@ -1,8 +1,8 @@
 """When a handler is finished: a plain value at once; an awaitable, a future or an Observable when it completes.
 
-While it waits, the message holds its mailbox and no worker. However the wait ends, and on whatever thread, the outcome is
-left in the mailbox and the mailbox goes back to its worker: it is one more turn. So the next message of a key can't start
-before the outcome of the one before it was dealt with, and no completion needs a lock against a turn.
+While it waits, the message holds its mailbox and no worker. However the wait ends, and on whatever thread, the outcome
+is left in the mailbox and the mailbox goes back to its worker: it is one more turn. So the next message of a key can't
+start before the outcome of the one before it was dealt with, and no completion needs a lock against a turn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rxwow.execution.dispatch import Dispatch
     from rxwow.execution.mailbox import Mailbox
 
-__all__ = ["DUE", "FINISHED", "Outcome", "Waiting", "waits_for"]
+__all__ = ["DUE", "FINISHED", "InnerResults", "Outcome", "Waiting", "waits_for"]
 
 INNER_PREFETCH: Final = 16
 """Items asked of a handler's Flowable ahead of what was taken of it."""
@@ -75,8 +75,8 @@ def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
 
     Args:
         value: what a handler returned.
-        kinds: what was found out so far, by type; it is added to, and emptied when it has a thousand entries, since a program
-            may make types without end.
+        kinds: what was found out so far, by type; it is added to, and emptied when it has a thousand entries, since a
+            program may make types without end.
     """
     kind = type(value)
     try:
@@ -176,7 +176,7 @@ def _begin_observable(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, va
     flowable = Flowable.from_observable(observable, on_overflow="buffer", capacity=INNER_CAPACITY)
     try:
         context.run(flowable.subscribe, inner)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the user's own Observable; it is the message's failure.
         inner.on_error(error)
 
 

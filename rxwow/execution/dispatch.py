@@ -31,12 +31,12 @@ logger = logging.getLogger("rxwow.execution")
 class Dispatch(BatchSubscriber[Any]):
     """The stations of one dispatch, and what passes between them.
 
-    It subscribes to the source, admits what comes to the window, puts it into mailboxes, gives new mailboxes to workers, and is
-    told by their turns what became of each message.
+    It subscribes to the source, admits what comes to the window, puts it into mailboxes, gives new mailboxes to
+    workers, and is told by their turns what became of each message.
 
-    `lock` guards the window, the mailboxes, each mailbox's `waiting`, `closed`, `failed`, `_upstream_done`, `_requesting`, and
-    what is expected of turns. No user code is called with it held, but for the equality of keys. `closed` only ever becomes
-    true, and is also read without it where a stale look does no harm.
+    `lock` guards the window, the mailboxes, each mailbox's `waiting`, `closed`, `failed`, `_upstream_done`,
+    `_requesting`, and what is expected of turns. No user code is called with it held, but for the equality of keys.
+    `closed` only ever becomes true, and is also read without it where a stale look does no harm.
     """
 
     def __init__(self, options: DispatchOptions, executor: KeyedExecutor, subscriber: Subscriber[Any]) -> None:
@@ -86,7 +86,7 @@ class Dispatch(BatchSubscriber[Any]):
             keys = list(map(self.options.key, items))
             # Hashed before the lock is taken, since a hash is user code.
             set(keys)
-        except Exception:
+        except Exception:  # noqa: BLE001 - user code; found out and dealt with item by item.
             keys = [self._key_of(item) for item in items]
         with self.lock:
             refused = self.closed or self._upstream_done
@@ -107,7 +107,7 @@ class Dispatch(BatchSubscriber[Any]):
         try:
             key = self.options.key(item)
             hash(key)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - user code; it is the message's failure.
             return NoKey(error)
         return key
 
@@ -264,7 +264,9 @@ class Dispatch(BatchSubscriber[Any]):
                 mailboxed=sum(size for _, size, _ in sizes),
                 waiting=sum(handler_waits for _, _, handler_waits in sizes),
                 untaken=self.outlet.waiting(),
-                deepest=tuple(heapq.nlargest(10, ((key, size) for key, size, _ in sizes if size), key=lambda pair: pair[1])),
+                deepest=tuple(
+                    heapq.nlargest(10, ((key, size) for key, size, _ in sizes if size), key=lambda pair: pair[1])
+                ),
                 expected_turn=self.expected_turn,
                 closed=self.closed,
             )

@@ -21,7 +21,7 @@ from rxwow.execution.parallelism import available_cpus
 from rxwow.execution.placement import choose, place
 from rxwow.execution.statistics import ExecutorStatistics
 from rxwow.execution.worker import MAX_SPIN, LoopWorker, ThreadWorker, Worker
-from rxwow.platform import current_platform
+from rxwow.platform import PRODUCTION, current_platform
 from rxwow.streams.guard import check_may_wait
 
 if TYPE_CHECKING:
@@ -40,9 +40,10 @@ CLOSED: Final = "closed"
 class KeyedExecutor:
     """A few workers, each a thread with an event loop, that run the handlers of any number of keyed dispatches.
 
-    Making one starts nothing: a worker's thread starts with its first message. An executor is ended by `drain`, which lets what
-    was accepted finish, or by `dispose`, which does not; `with` and `async with` drain at a normal exit and dispose after an
-    exception. One that is forgotten is disposed, with a `ResourceWarning`, when it is collected or the process ends.
+    Making one starts nothing: a worker's thread starts with its first message. An executor is ended by `drain`, which
+    lets what was accepted finish, or by `dispose`, which does not; `with` and `async with` drain at a normal exit and
+    dispose after an exception. One that is forgotten is disposed, with a `ResourceWarning`, when it is collected or the
+    process ends.
 
     `_lock` guards `_state` and `_dispatches`.
 
@@ -51,8 +52,8 @@ class KeyedExecutor:
         max_in_flight: default for dispatches: most messages received and not finished.
         throughput: default for dispatches: most messages of one key that complete synchronously in one turn.
         spin: seconds that a worker which has run out of messages polls before it parks, at most `MAX_SPIN` (1 ms). It
-            saves a wake-up for messages that come at short intervals, and costs that much CPU each time; under a CPU quota
-            leave it 0. A worker spins only when its last wait was shorter than `spin`.
+            saves a wake-up for messages that come at short intervals, and costs that much CPU each time; under a CPU
+            quota leave it 0. A worker spins only when its last wait was shorter than `spin`.
         name: stands in the names of the threads, `name-0` and so on, and in errors and logs.
         loop_factory: makes each worker's event loop, such as `uvloop.new_event_loop`.
 
@@ -61,7 +62,8 @@ class KeyedExecutor:
 
     >>> from rxwow import Flowable, keyed_dispatch
     >>> with KeyedExecutor(workers=2) as executor:
-    ...     Flowable.from_iterable(range(4)).pipe(keyed_dispatch(lambda n: n % 2, str, executor=executor)).to_list().run()
+    ...     dispatch = keyed_dispatch(lambda number: number % 2, str, executor=executor)
+    ...     sorted(Flowable.from_iterable(range(4)).pipe(dispatch).to_list().run())
     ['0', '1', '2', '3']
     """
 
@@ -87,7 +89,13 @@ class KeyedExecutor:
         self._watch()
 
     def _watch(self) -> None:
-        """See to it that the executor is ended even if it is forgotten."""
+        """See to it that the executor is ended even if it is forgotten.
+
+        Under test, the test's own platform ends what is left of a run.
+        """
+        self._forgotten: weakref.finalize[..., KeyedExecutor] | None = None
+        if self.platform is not PRODUCTION:
+            return
         _process.add(self)
         self._forgotten = weakref.finalize(self, _stop_forgotten, self.name, tuple(self._workers))
         # At the exit of the process, `_process` disposes those that are still referred to.
@@ -113,9 +121,7 @@ class KeyedExecutor:
         self._closed = Latch(self.platform)
 
     @classmethod
-    def on_running_loop(
-        cls, *, max_in_flight: int = 256, throughput: int = 16, name: str = "rxwow"
-    ) -> KeyedExecutor:
+    def on_running_loop(cls, *, max_in_flight: int = 256, throughput: int = 16, name: str = "rxwow") -> KeyedExecutor:
         """Make an executor without threads: one worker on the event loop that runs in the calling thread.
 
         Its handlers can use what is bound to that loop, such as HTTP sessions and database pools.
@@ -125,9 +131,9 @@ class KeyedExecutor:
 
         >>> async def main():
         ...     async with KeyedExecutor.on_running_loop() as executor:
-        ...         return executor.statistics().workers[0].started
+        ...         return executor.statistics().state
         >>> asyncio.run(main())
-        True
+        'open'
         """
         try:
             loop = asyncio.get_running_loop()
@@ -334,7 +340,8 @@ class KeyedExecutor:
             self._idle.open()
 
     def _stop_workers(self) -> None:
-        self._forgotten.detach()
+        if self._forgotten is not None:
+            self._forgotten.detach()
         left = len(self._workers)
         lock = self.platform.lock()
 

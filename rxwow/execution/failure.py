@@ -102,7 +102,9 @@ class FailurePolicy:
     def __init__(self, on_failure: OnFailure) -> None:
         if not isinstance(on_failure, (_End, Backoff)) and not callable(on_failure):
             raise InvalidArgumentError(
-                "on_failure", on_failure, "FAIL, SKIP, a Backoff, or a function (item, error) -> FAIL | SKIP | Retry(delay)"
+                "on_failure",
+                on_failure,
+                "FAIL, SKIP, a Backoff, or a function (item, error) -> FAIL | SKIP | Retry(delay)",
             )
         self._on_failure = on_failure
 
@@ -117,7 +119,7 @@ class FailurePolicy:
             decision = on_failure(item, error)
             if not isinstance(decision, (_End, Retry)):
                 raise InvalidArgumentError("what on_failure returns", decision, "FAIL, SKIP or Retry(delay)")
-        except Exception as policy_error:
+        except Exception as policy_error:  # noqa: BLE001 - user code; it ends the dispatch.
             # The handler's error is what the user must see first; a policy that failed is a reason to stop.
             policy_error.__context__ = error
             return FAIL, policy_error

@@ -42,7 +42,7 @@ class Handling:
             mailbox.waiting = waiting
         try:
             begin(dispatch, mailbox, waiting, result, context)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - user code; it is the message's failure.
             dispatch.end_wait(mailbox, waiting, Outcome(error=error))
         with dispatch.lock:
             # Who closed the dispatch before this cancelled nothing, since there was no `cancel` yet.
@@ -82,7 +82,7 @@ class Handling:
         try:
             context = dispatch.context.copy()
             result = context.run(dispatch.handler, item)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the worker must outlive its handlers.
             return self.failed(mailbox, item, attempt, error, results)
         begin = waits_for(result, dispatch.kinds)
         if begin is not None:

@@ -16,8 +16,8 @@ logger = logging.getLogger("rxwow.execution")
 class ExecutionHook:
     """Hears what happens to messages; subclass it, and `KeyedExecutor.add_hook` it.
 
-    The methods are called on the thread where the thing happened, inside no lock, and should return soon. One that raises is
-    logged, and its hook is taken out; the run goes on.
+    The methods are called on the thread where the thing happened, inside no lock, and should return soon. One that
+    raises is logged, and its hook is taken out; the run goes on.
 
     >>> class Skipped(ExecutionHook):
     ...     def message_skipped(self, dispatch, key, item, error):

@@ -105,17 +105,19 @@ def keyed_dispatch(
     consecutive messages of a key run on the same thread.
 
     Args:
-        key: gives the key of a message, once for each; called on the thread that emits the message. Any hashable will do, None
-            included; equal keys are one key, so 1, 1.0 and True are. A message without a usable key is handled as failed.
+        key: gives the key of a message, once for each; called on the thread that emits the message. Any hashable will
+            do, None included; equal keys are one key, so 1, 1.0 and True are. A message without a usable key is handled
+            as failed.
         handler: a plain function, an `async def`, or anything that can be called and returns an awaitable, a
-            `concurrent.futures.Future` or an Observable. It runs on a worker, in a copy of the subscription's context. It is
-            finished when what it returned completes. A handler that waits holds no worker.
+            `concurrent.futures.Future` or an Observable. It runs on a worker, in a copy of the subscription's context.
+            It is finished when what it returned completes. A handler that waits holds no worker.
         executor: whose workers run the handlers; `KeyedExecutor.shared()` if None.
         max_in_flight: most messages received and not finished, results not yet taken included; the executor's if None.
-        throughput: most messages of one key that complete synchronously before other keys of the worker have their turn; the
-            executor's if None.
-        on_failure: `FAIL` ends the stream with the handler's error, `SKIP` logs it and goes on, a `Backoff` tries again, or a
-            function `(message, error)` returns `FAIL`, `SKIP` or `Retry(delay)`. A retry holds up its own key only.
+        throughput: most messages of one key that complete synchronously before other keys of the worker have their
+            turn; the executor's if None.
+        on_failure: `FAIL` ends the stream with the handler's error, `SKIP` logs it and goes on, a `Backoff` tries
+            again, or a function `(message, error)` returns `FAIL`, `SKIP` or `Retry(delay)`. A retry holds up its own
+            key only.
         on_discard: called with each message that was received and that no handler finished, when the stream is
             cancelled or fails: on the thread that ended it, or on the worker whose coroutine was cancelled.
         run_in: an executor, such as a process pool, that runs the handler while its mailbox waits without a worker.
@@ -123,10 +125,10 @@ def keyed_dispatch(
 
     Returns:
         An operator from an Observable of messages to a Flowable of results: one for each plain, awaitable or future
-        handler, all items of an Observable; in order within a key, across keys as they finish. They are emitted one at a
-        time, within the subscriber's demand, on the worker that has one or on the thread that requests. The source is
-        asked for nothing before the first request. A plain Observable is slowed down by blocking its emitting thread; on a
-        worker, or on a thread with a running event loop, 256 items wait, and more end the stream with
+        handler, all items of an Observable; in order within a key, across keys as they finish. They are emitted one at
+        a time, within the subscriber's demand, on the worker that has one or on the thread that requests. The source is
+        asked for nothing before the first request. A plain Observable is slowed down by blocking its emitting thread;
+        on a worker, or on a thread with a running event loop, 256 items wait, and more end the stream with
         `MissingBackpressureError`.
 
     Raises:
@@ -144,14 +146,7 @@ def keyed_dispatch(
     """
     check_callable("key", key)
     check_callable("handler", handler)
-    if executor is not None and not isinstance(executor, KeyedExecutor):
-        raise InvalidArgumentError("executor", executor, "a KeyedExecutor, or None for the shared one")
-    if max_in_flight is not None:
-        check_count("max_in_flight", max_in_flight)
-    if throughput is not None:
-        check_count("throughput", throughput)
-    if on_discard is not None:
-        check_callable("on_discard", on_discard)
+    _check_optional(executor, max_in_flight, throughput, on_discard)
     policy = FailurePolicy(on_failure)
     if run_in is not None:
         handler = _run_in(run_in, handler)
@@ -168,7 +163,7 @@ def keyed_dispatch(
                 throughput=throughput or chosen.throughput,
                 on_failure=policy,
                 on_discard=on_discard,
-                name=name or getattr(handler, "__qualname__", type(handler).__name__),
+                name=name or str(getattr(handler, "__qualname__", type(handler).__name__)),
             )
             dispatch = Dispatch(options, chosen, subscriber)
             refusal = chosen.accept(dispatch)
@@ -184,6 +179,17 @@ def keyed_dispatch(
         return Flowable(publish)
 
     return dispatch
+
+
+def _check_optional(executor: object, max_in_flight: object, throughput: object, on_discard: object) -> None:
+    if executor is not None and not isinstance(executor, KeyedExecutor):
+        raise InvalidArgumentError("executor", executor, "a KeyedExecutor, or None for the shared one")
+    if max_in_flight is not None:
+        check_count("max_in_flight", max_in_flight)
+    if throughput is not None:
+        check_count("throughput", throughput)
+    if on_discard is not None:
+        check_callable("on_discard", on_discard)
 
 
 class _RunIn:
@@ -206,7 +212,7 @@ class _RunIn:
             return
         try:
             pickle.dumps(self._handler)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - pickling runs user code; the cause is chained.
             refusal = InvalidArgumentError(
                 "handler", self._handler, "a function at the top level of a module, to be run in a process pool"
             )
@@ -219,6 +225,8 @@ def _run_in(executor: concurrent.futures.Executor, handler: Callable[[Any], Any]
         raise InvalidArgumentError("run_in", executor, "a concurrent.futures.Executor")
     if is_async(handler):
         raise InvalidArgumentError(
-            "handler", handler, "a plain function when run_in is given; an async def runs on the workers, without run_in"
+            "handler",
+            handler,
+            "a plain function when run_in is given; an async def runs on the workers, without run_in",
         )
     return _RunIn(executor, handler)

@@ -31,8 +31,9 @@ class Mailbox(deque[Any]):
 
     It is a deque, and not an object that has one, because a message that comes alone pays for its mailbox.
 
-    A message is taken by `popleft` and by nothing else: by the worker's turn to be handled, or by the dispatch's end to be
-    discarded. `popleft` is atomic (a deque guards itself, on free-threaded CPython too), so each message is taken once.
+    A message is taken by `popleft` and by nothing else: by the worker's turn to be handled, or by the dispatch's end to
+    be discarded. `popleft` is atomic (a deque guards itself, on free-threaded CPython too), so each message is taken
+    once.
 
     `key`, `dispatch` and `worker` don't change. `waiting` is set while the message at the head waits for something and
     holds no worker; the dispatch's lock guards it.
@@ -49,8 +50,8 @@ class Mailbox(deque[Any]):
 class MailboxSet:
     """The mailboxes of the active keys of one dispatch.
 
-    Every method is called with the dispatch's lock held: that a message is put into a mailbox, and that an empty mailbox is
-    retired, are decided under one lock, so no message can be put into a mailbox that nobody serves any more.
+    Every method is called with the dispatch's lock held: that a message is put into a mailbox, and that an empty
+    mailbox is retired, are decided under one lock, so no message can be put into a mailbox that nobody serves any more.
     """
 
     __slots__ = ("_by_key", "_dispatch", "peak")
@@ -81,7 +82,7 @@ class MailboxSet:
                     made.append(mailbox)
                 else:
                     mailbox.append(item)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - user code; it is the message's failure.
                 # The equality of two keys raised.
                 made.extend(self.put([NoKey(error)], [item]))
         self.peak = max(self.peak, len(by_key))
@@ -105,7 +106,7 @@ class MailboxSet:
         return mailboxes
 
     def sizes(self) -> list[tuple[Hashable, int, bool]]:
-        """Return for each mailbox its key, how many messages it has queued, and whether a handler waits for something."""
+        """Return for each mailbox its key, how many messages it has queued, and whether a handler waits."""
         return [
             (key, len(mailbox), mailbox.waiting is not None and mailbox.waiting.reason not in ("retry", "key"))
             for key, mailbox in self._by_key.items()

@@ -43,4 +43,4 @@ def is_async(handler: Any) -> bool:
     """Return whether `handler` is an `async def`, or a partial or an object whose `__call__` is one."""
     while isinstance(handler, partial):
         handler = handler.func
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)

@@ -19,12 +19,12 @@ __all__ = ["Outlet"]
 class Outlet(Emitter[Any]):
     """Emits the results of all workers one at a time, within the subscriber's demand.
 
-    A result counts as taken, and its message leaves the window, when the subscriber's `on_next` has returned. What waits
-    here is bounded by the window therefore.
+    A result counts as taken, and its message leaves the window, when the subscriber's `on_next` has returned. What
+    waits here is bounded by the window therefore.
 
     `_ready` holds batches of results: what a worker's turns brought, each the only result of a message, or items of one
-    handler's Observable together with that Observable's `InnerResults`. Any thread appends; only the drainer takes, but for
-    `drop` at the end. A deque guards itself.
+    handler's Observable together with that Observable's `InnerResults`. Any thread appends; only the drainer takes, but
+    for `drop` at the end. A deque guards itself.
     """
 
     __slots__ = ("_dispatch", "_ready", "opened")
@@ -43,8 +43,8 @@ class Outlet(Emitter[Any]):
     def put(self, results: Sequence[Any]) -> None:
         """Add the results of as many messages; `wake` must follow.
 
-        Two steps, because this one is made under the dispatch's lock, together with the retirement of the mailboxes that
-        the results came from: whoever then finds no mailbox left and completes can't overtake a result.
+        Two steps, because this one is made under the dispatch's lock, together with the retirement of the mailboxes
+        that the results came from: whoever then finds no mailbox left and completes can't overtake a result.
         """
         self._ready.append((results, None))
 

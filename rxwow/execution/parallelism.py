@@ -16,7 +16,8 @@ OWN_CGROUPS: Final = Path("/proc/self/cgroup")
 def available_cpus(cgroup_root: Path = CGROUP_ROOT, own_cgroups: Path = OWN_CGROUPS) -> int:
     """Return the smallest of CPU affinity, cgroup quota (rounded up) and `PYTHON_CPU_COUNT`, at least 1.
 
-    A container that may use half a CPU sees all of its host's; as many workers as those would take turns being throttled.
+    A container that may use half a CPU sees all of its host's; as many workers as those would take turns being
+    throttled.
 
     >>> available_cpus() >= 1
     True

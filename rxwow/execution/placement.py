@@ -1,12 +1,13 @@
 """The choice of worker for a new mailbox.
 
-A running worker that is about to be free is the best choice: a short wait behind it is cheaper than waking another. Else a
-parked worker is woken; else the one with the fewest mailboxes takes it. What counts as a short wait is less than a wake-up, by the
-moving average of the dispatch's own turns; a dispatch that has no average yet is taken for slow.
+A running worker that is about to be free is the best choice: a short wait behind it is cheaper than waking another.
+Else a parked worker is woken; else the one with the fewest mailboxes takes it. What counts as a short wait is less than
+a wake-up, by the moving average of the dispatch's own turns; a dispatch that has no average yet is taken for slow.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -16,15 +17,22 @@ if TYPE_CHECKING:
 
 __all__ = ["WAKE_UP", "choose", "place"]
 
-WAKE_UP: Final = 0.000_03
-"""Seconds that waking a parked worker takes."""
+_HAS_GIL: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+WAKE_UP: Final = 0.000_5 if _HAS_GIL else 0.000_03
+"""Seconds that it takes until a woken worker has done anything, while another is busy.
+
+The system needs 30 microseconds to wake a thread. Under the GIL that thread then waits until the busy one lets go of
+the interpreter, which one that computes does every 5 ms (`sys.getswitchinterval`); a tenth of that is a compromise
+between handlers that compute and handlers that wait for the system.
+"""
 
 
 def place(workers: Sequence[Worker], mailboxes: Sequence[Mailbox], expected_turn: float | None) -> None:
     """Give each new mailbox to a worker, for as long as it exists.
 
-    Mailboxes whose turns together are expected to take less than a wake-up stay together: a choice costs more than such a
-    turn, and a second worker would only fight with the first for the interpreter.
+    Mailboxes whose turns together are expected to take less than a wake-up stay together: a choice costs more than such
+    a turn, and a second worker would only fight with the first for the interpreter.
 
     Args:
         workers: to choose from.

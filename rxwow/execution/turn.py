@@ -21,7 +21,9 @@ BATCH_TIME: Final = 0.000_05
 MOST_MESSAGES_A_BATCH: Final = 64
 
 
-def run_turns(worker: Worker, mailbox: Mailbox, budget: int) -> tuple[Mailbox, int] | None:
+def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a message may cost in all.
+    worker: Worker, mailbox: Mailbox, budget: int
+) -> tuple[Mailbox, int] | None:
     """Run the turn of `mailbox`, and those of the mailboxes of its dispatch right behind it, and settle them.
 
     Args:
@@ -40,6 +42,7 @@ def run_turns(worker: Worker, mailbox: Mailbox, budget: int) -> tuple[Mailbox, i
     most = room = dispatch.messages_a_batch
     results: list[Any] = []
     emptied: list[Mailbox] = []
+    interrupted: tuple[Mailbox, int] | None = None
     turns = 0
     began = worker.platform.monotonic()
     while True:
@@ -59,28 +62,27 @@ def run_turns(worker: Worker, mailbox: Mailbox, budget: int) -> tuple[Mailbox, i
             try:
                 context = copy_context()
                 result = context.run(handler, item)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - the worker must outlive its handlers.
                 goes_on = dispatch.handling.failed(mailbox, item, 1, error, results)
             else:
                 if result is None or (begin := waits_for(result, kinds)) is None:
                     results.append(result)
                 else:
                     goes_on = dispatch.handling.begin_wait(mailbox, item, 1, begin, result, context)
-        interrupted = goes_on and budget and mailbox
-        if interrupted and not room:
-            break
         if goes_on:
-            if mailbox:
-                fifo.append(mailbox)
-            else:
+            if not mailbox:
                 emptied.append(mailbox)
+            elif budget:
+                interrupted = (mailbox, budget)
+                break
+            else:
+                fifo.append(mailbox)
         budget = 0
         # Only this thread takes from the FIFO, so what is seen at its front is what popleft gives.
         if not room or not fifo or fifo[0].dispatch is not dispatch:
-            interrupted = None
             break
         mailbox = fifo.popleft()
     worker.turns += turns
     worker.messages += most - room
     dispatch.settle(worker, results, emptied, turns, most - room, worker.platform.monotonic() - began)
-    return (mailbox, budget) if interrupted else None
+    return interrupted

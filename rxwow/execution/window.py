@@ -14,8 +14,8 @@ BATCHES_A_WINDOW: Final = 16
 class InFlightWindow:
     """Counts the messages of one dispatch from receipt until their result was taken.
 
-    More is asked for in batches of 1/16 of the limit: a request costs a lock and a call, so one a message would cost more
-    than the message; and with a batch far below the limit a few slow messages don't stop the flow.
+    More is asked for in batches of 1/16 of the limit: a request costs a lock and a call, so one a message would cost
+    more than the message; and with a batch far below the limit a few slow messages don't stop the flow.
 
     Every method is called with the dispatch's lock held, which guards all fields.
     """

@@ -1,7 +1,8 @@
 """The worker: one event loop, and one FIFO of mailboxes whose turns it runs on that loop.
 
 A turn is not a task of its own: the worker drains its FIFO in one callback of the loop, so a busy worker takes the next
-mailbox without being woken, and timers, I/O and coroutines of waiting handlers run on the same thread between two drains.
+mailbox without being woken, and timers, I/O and coroutines of waiting handlers run on the same thread between two
+drains.
 """
 
 from __future__ import annotations
@@ -31,13 +32,12 @@ MAX_SPIN: Final = 0.001
 """Most seconds a worker may poll before it parks."""
 
 
-
 class Worker(ABC):
     """Runs the turns of the mailboxes it is given, in the order given.
 
     `fifo` is appended to by any thread and taken from by the worker alone; a deque guards itself, so no lock of ours is
-    taken. `_lock` guards the step from parked to running. `_interrupted` and the counters belong to the worker's thread;
-    statistics read them as they happen to be.
+    taken. `_lock` guards the step from parked to running. `_interrupted` and the counters belong to the worker's
+    thread; statistics read them as they happen to be.
     """
 
     def __init__(self, name: str, spin: float, platform: Platform) -> None:
@@ -122,7 +122,9 @@ class Worker(ABC):
             except IndexError:
                 return
             mailbox.dispatch.terminate(
-                ExecutorClosedError(self.name, "its event loop was closed; drain or dispose the executor before its loop")
+                ExecutorClosedError(
+                    self.name, "its event loop was closed; drain or dispose the executor before its loop"
+                )
             )
 
     def statistics(self) -> WorkerStatistics:
@@ -150,8 +152,8 @@ class Worker(ABC):
             try:
                 self._interrupted = run_turns(self, mailbox, budget)
             except BaseException:
-                # Only a bug of ours, or a KeyboardInterrupt out of a subscriber, comes here. The worker must outlive it:
-                # the messages in its FIFO have no other.
+                # Only a bug of ours, or a KeyboardInterrupt out of a subscriber, comes here. The worker must outlive
+                # it: the messages in its FIFO have no other.
                 logger.critical("worker %s survived an exception", self.name, exc_info=True)
             if monotonic() >= deadline and (self.fifo or self._interrupted):
                 self.loop.call_soon(self._drain)
@@ -172,9 +174,9 @@ class Worker(ABC):
         """Become parked, then look again, in this order.
 
         A submitter appends, then reads `_parked`. Either its append comes before our last look, which then finds the
-        mailbox, or our look, and so our `_parked = True`, comes before its append, and it sees that it must wake us. The
-        look is a `popleft`, not a test for emptiness: deque operations exclude each other on free-threaded CPython too, and
-        that is what orders the two writes and the two reads there.
+        mailbox, or our look, and so our `_parked = True`, comes before its append, and it sees that it must wake us.
+        The look is a `popleft`, not a test for emptiness: deque operations exclude each other on free-threaded CPython
+        too, and that is what orders the two writes and the two reads there.
         """
         self._parked_since = self.platform.monotonic()
         self._parked = True

@@ -8,14 +8,14 @@ from reactivex import abc
 
 from rxwow.errors import InvalidArgumentError
 from rxwow.platform import current_platform
-from rxwow.streams.emitter import Emitter
 from rxwow.streams.flowable import Flowable
+from rxwow.streams.inline import InlineEmitter
 from rxwow.streams.protocols import Subscriber, Subscription
 
 __all__ = ["empty", "never", "throw"]
 
 
-class _ItemlessEmitter(Emitter[Any]):
+class _ItemlessEmitter(InlineEmitter[Any]):
     __slots__ = ()
 
     def _emit(self, limit: int) -> int:

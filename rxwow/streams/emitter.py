@@ -1,9 +1,9 @@
 """The emitting side of a subscription: demand, one signal at a time, one end.
 
-Every source and every operator with a queue emits through an `Emitter`, so the rules of Reactive Streams are kept in one
-place. Whoever brings news (more demand, more items, the end) becomes the *drainer* if there is none, and leaves a note to
-the drainer if there is one. So signals are serial (§1.3), no thread waits for another, and the stack stays flat however
-deep `request` and `on_next` call each other (§3.3).
+Every source and every operator with a queue emits through an `Emitter`, so the rules of Reactive Streams are kept in
+one place. Whoever brings news (more demand, more items, the end) becomes the *drainer* if there is none, and leaves a
+note to the drainer if there is one. So signals are serial (§1.3), no thread waits for another, and the stack stays flat
+however deep `request` and `on_next` call each other (§3.3).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rxwow.errors import InvalidRequestError
 from rxwow.platform import Platform
 from rxwow.streams.containment import is_contained
+from rxwow.streams.nobody import NOBODY
 from rxwow.streams.protocols import UNBOUNDED, BatchSubscriber, Subscriber, Subscription
 
 __all__ = ["Emitter", "is_valid_request"]
@@ -33,27 +34,6 @@ def is_valid_request(n: object) -> bool:
     """
     # bool is an int, and request(True) a mistake.
     return isinstance(n, int) and not isinstance(n, bool) and n >= 1
-
-
-class _Nobody(Subscriber[Any]):
-    """Stands in for a subscriber that is gone."""
-
-    __slots__ = ()
-
-    def on_subscribe(self, subscription: Subscription) -> None:
-        pass
-
-    def on_next(self, value: Any) -> None:
-        pass
-
-    def on_error(self, error: Exception) -> None:
-        pass
-
-    def on_completed(self) -> None:
-        pass
-
-
-_NOBODY: Final = _Nobody()
 
 
 class Emitter(Subscription, Generic[T]):
@@ -155,7 +135,7 @@ class Emitter(Subscription, Generic[T]):
                 self.cancel()
                 self._begin_drain()
                 raise
-            self._observer_failed("on_subscribe")
+            self._observer_failed("on_subscribe", error)
         self._begin_drain()
 
     def wake(self) -> None:
@@ -263,7 +243,7 @@ class Emitter(Subscription, Generic[T]):
         except BaseException as error:
             if not is_contained(error):
                 raise
-            self._observer_failed("on_next")
+            self._observer_failed("on_next", error)
         return delivered
 
     def _signal_end(self) -> None:
@@ -275,11 +255,11 @@ class Emitter(Subscription, Generic[T]):
         except BaseException as error:
             if not is_contained(error):
                 raise
-            self._observer_failed("on_completed" if self._error is None else "on_error")
+            self._observer_failed("on_completed" if self._error is None else "on_error", error)
 
-    def _observer_failed(self, signal: str) -> None:
+    def _observer_failed(self, signal: str, error: BaseException) -> None:
         # §2.13: a subscriber that raises has broken the contract; it gets no further signal, not even on_error.
-        logger.error("%s of %r raised; its subscription is cancelled", signal, self._subscriber, exc_info=True)
+        logger.error("%s of %r raised; its subscription is cancelled", signal, self._subscriber, exc_info=error)
         self.cancel()
 
     def _abandon(self) -> None:
@@ -299,6 +279,6 @@ class Emitter(Subscription, Generic[T]):
         try:
             self._release()
         finally:
-            self._subscriber = _NOBODY
-            self._on_next = _NOBODY.on_next
+            self._subscriber = NOBODY
+            self._on_next = NOBODY.on_next
             self._on_batch = None

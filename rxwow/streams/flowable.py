@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from reactivex import Observable, abc
 from reactivex.disposable import Disposable
@@ -28,12 +28,13 @@ Publish = Callable[[Subscriber[T], abc.SchedulerBase | None], Subscription]
 class Flowable(Observable[T_co]):
     """An Observable with demand.
 
-    Subscribed with a `Subscriber` it follows Reactive Streams §1-§3: it emits at most what was requested, one signal at a
-    time. Subscribed the RxPY way, with an observer or callbacks, it is an Observable like any other: it emits
-    everything, on the subscribe-time scheduler if there is one. An observer that raises is logged once on `rxwow.streams`,
-    and its subscription is cancelled.
+    Subscribed with a `Subscriber` it follows Reactive Streams §1-§3: it emits at most what was requested, one signal at
+    a time. Subscribed the RxPY way, with an observer or callbacks, it is an Observable like any other: it emits
+    everything, on the subscribe-time scheduler if there is one. An observer that raises is logged once on
+    `rxwow.streams`, and its subscription is cancelled.
 
-    Users make one with `from_iterable`, `from_async_iterable`, `from_observable`, `empty`, `never`, `throw` or an operator.
+    Users make one with `from_iterable`, `from_async_iterable`, `from_observable`, `empty`, `never`, `throw` or an
+    operator.
 
     Args:
         publish: starts one subscription: it gets the subscriber and the subscribe-time scheduler, calls the
@@ -82,15 +83,16 @@ class Flowable(Observable[T_co]):
             A disposable that cancels the subscription.
         """
         if isinstance(on_next, Subscriber):
-            return Disposable(self._publish(on_next, scheduler).cancel)
+            subscriber = cast(Subscriber[T_co], on_next)
+            return Disposable(self._publish(subscriber, scheduler).cancel)
         return super().subscribe(on_next, on_error, on_completed, scheduler=scheduler)
 
     def _subscribe_core(
         self, observer: abc.ObserverBase[T_co], scheduler: abc.SchedulerBase | None = None
     ) -> abc.DisposableBase:
-        # Everything is requested at once, or what waits for demand on this thread would wait for ever. But a source that
-        # emits on this thread does so a little later, as RxPY's own sources do: when the observer has the subscription in
-        # its hands and can dispose it from inside on_next.
+        # Everything is requested at once, or what waits for demand on this thread would wait for ever. But a source
+        # that emits on this thread does so a little later, as RxPY's own sources do: when the observer has the
+        # subscription in its hands and can dispose it from inside on_next.
         with emitting_with(scheduler or CurrentThreadScheduler.singleton()):
             subscription = self._publish(_ObserverSubscriber(observer), scheduler)
         return Disposable(subscription.cancel)

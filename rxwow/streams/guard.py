@@ -35,7 +35,7 @@ _forbidden: dict[int, str] = {}
 
 
 class _Scope(threading.local):
-    """What holds on one thread while a call on it lasts; a context variable would leak into the tasks made meanwhile."""
+    """What holds on one thread while a call on it lasts; tasks made meanwhile would inherit a context variable."""
 
     waiting: bool = False
     scheduler: abc.SchedulerBase | None = None

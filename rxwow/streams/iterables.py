@@ -6,7 +6,7 @@ import itertools
 import logging
 import operator
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from reactivex import abc
 
@@ -15,7 +15,7 @@ from rxwow.platform import Platform, current_platform
 from rxwow.streams.containment import as_error, is_contained
 from rxwow.streams.emitter import Emitter
 from rxwow.streams.flowable import Flowable
-from rxwow.streams.guard import emitting_scheduler
+from rxwow.streams.inline import InlineEmitter
 from rxwow.streams.protocols import Subscriber, Subscription
 
 __all__ = ["SLOW_PULL", "from_iterable"]
@@ -32,7 +32,7 @@ SLOW_PULL: Final = 0.1
 MOST_ITEMS_A_PULL: Final = 1024
 
 LONG_PULL: Final = 0.005
-"""Seconds; after a batch that took longer the next is a single item, so that what a slow source gave is not held back."""
+"""Seconds; after a batch that took longer the next is a single item, so that a slow source's items don't wait."""
 
 
 def from_iterable(iterable_or_factory: IterableOrFactory[T], *, blocking: bool = False) -> Flowable[T]:
@@ -57,9 +57,7 @@ def from_iterable(iterable_or_factory: IterableOrFactory[T], *, blocking: bool =
     >>> Flowable.from_iterable(range(3)).run()
     2
     """
-    if not isinstance(iterable_or_factory, Iterable) and not callable(iterable_or_factory):
-        allowed = "an iterable or a function that makes one"
-        raise InvalidArgumentError("iterable_or_factory", iterable_or_factory, allowed)
+    _check_argument(iterable_or_factory)
 
     def publish(subscriber: Subscriber[T], _: abc.SchedulerBase | None) -> Subscription:
         emitter: _IterableEmitter[T]
@@ -73,7 +71,13 @@ def from_iterable(iterable_or_factory: IterableOrFactory[T], *, blocking: bool =
     return Flowable(publish)
 
 
-class _IterableEmitter(Emitter[T]):
+def _check_argument(iterable_or_factory: object) -> None:
+    if not isinstance(iterable_or_factory, Iterable) and not callable(iterable_or_factory):
+        allowed = "an iterable or a function that makes one"
+        raise InvalidArgumentError("iterable_or_factory", iterable_or_factory, allowed)
+
+
+class _IterableEmitter(InlineEmitter[T]):
     """Pulls its iterator on the draining thread; only the drainer touches the fields that are declared here."""
 
     __slots__ = ("_ahead", "_closes", "_factory", "_iterator", "_most", "_platform", "_warned")
@@ -91,16 +95,6 @@ class _IterableEmitter(Emitter[T]):
     def start(self) -> None:
         self._look_for_end()
         super().start()
-
-    def _begin_drain(self) -> None:
-        scheduler = emitting_scheduler()
-        if scheduler is None:
-            self._drain()
-        else:
-            scheduler.schedule(self._drain_scheduled)
-
-    def _drain_scheduled(self, _: abc.SchedulerBase, __: object = None) -> None:
-        self._drain()
 
     def _has_items(self) -> bool:
         return not self._has_end()
@@ -134,11 +128,13 @@ class _IterableEmitter(Emitter[T]):
     def _open(self) -> Iterator[T] | None:
         if self._iterator is not None:
             return self._iterator
-        factory = self._factory
+        factory: Any = self._factory
         try:
-            iterable: Iterable[T] = factory if isinstance(factory, Iterable) else factory()
+            iterable = cast(Iterable[T], factory if isinstance(factory, Iterable) else factory())
             self._iterator = iter(iterable)
         except BaseException as error:
+            if not is_contained(error):
+                raise
             self._set_error(error)
             return None
         self._closes = iterable is not factory or self._iterator is not iterable or isinstance(iterable, Generator)
@@ -154,6 +150,8 @@ class _IterableEmitter(Emitter[T]):
             # extend keeps what came before an exception, where list(...) would lose it.
             items.extend(itertools.islice(iterator, count))
         except BaseException as error:
+            if not is_contained(error):
+                raise
             self._set_error(error)
         else:
             if len(items) < wanted:
@@ -186,8 +184,6 @@ class _IterableEmitter(Emitter[T]):
             self._pull(iterator, self._ahead, 1)
 
     def _set_error(self, error: BaseException) -> None:
-        if not is_contained(error):
-            raise error
         with self._lock:
             if not self._has_end():
                 self._error = as_error(error)

@@ -32,20 +32,21 @@ def from_observable(
 ) -> Flowable[T]:
     """Give a plain Observable demand: what it sends beyond the demand waits in a queue.
 
-    The observable is subscribed together with the Flowable, on the same thread and with the subscribe-time scheduler. An
-    item is emitted on the thread that sends it if it was asked for already, else on the thread that asks for it. Sources
-    that break RxPY's contract, and send from several threads at once or from inside `on_next`, are put in order.
+    The observable is subscribed together with the Flowable, on the same thread and with the subscribe-time scheduler.
+    An item is emitted on the thread that sends it if it was asked for already, else on the thread that asks for it.
+    Sources that break RxPY's contract, and send from several threads at once or from inside `on_next`, are put in
+    order.
 
     `"block"` slows the source by holding up its thread. Whoever asks for more must be on another thread then: a cold
-    observable sends on the thread that subscribes, which therefore comes back when all but `capacity` items have been asked
-    for. A worker, a thread that runs an event loop (unless it waits in `run()`) and a thread on which the item was sent from
-    inside `on_next` are never held up: there `"block"` means `"buffer"`.
+    observable sends on the thread that subscribes, which therefore comes back when all but `capacity` items have been
+    asked for. A worker, a thread that runs an event loop (unless it waits in `run()`) and a thread on which the item
+    was sent from inside `on_next` are never held up: there `"block"` means `"buffer"`.
 
     Args:
         observable: the source; a Flowable is returned as it is, since it has demand already.
-        on_overflow: what to do with an item that doesn't fit: `"block"`, `"buffer"`, `"drop_latest"`, `"drop_oldest"` or
-            `"error"`; see `OverflowStrategy`. Dropped items are counted in the `dropped` of the subscription, and the
-            first is logged.
+        on_overflow: what to do with an item that doesn't fit: `"block"`, `"buffer"`, `"drop_latest"`, `"drop_oldest"`
+            or `"error"`; see `OverflowStrategy`. Dropped items are counted in the `dropped` of the subscription, and
+            the first is logged.
         capacity: how many items may wait beyond the demand, at least 1; `"error"` keeps none and doesn't use it.
 
     Returns:
@@ -77,16 +78,16 @@ def from_observable(
 
 
 class _CancelledInsideError(Exception):
-    """Leaves a source that sends from inside its `subscribe`, where it has no subscription yet that could be disposed."""
+    """Leaves a source that sends from inside its `subscribe`: it has no subscription yet that could be disposed."""
 
 
 class ObservableSubscription(Emitter[T]):
     """What a subscriber of `from_observable` gets in `on_subscribe`.
 
-    `_lock` guards `_items`, `_allowance` and `dropped` too, and the clearing of `_room`. `_allowance` is what was requested
-    less what was accepted, so at least `-capacity`; `_requested` would not do, as it knows only afterwards what a drainer
-    emits. `_connecting` and `_delivering` are compared with the identifier of the thread that looks, and only that thread
-    sets them to it.
+    `_lock` guards `_items`, `_allowance` and `dropped` too, and the clearing of `_room`. `_allowance` is what was
+    requested less what was accepted, so at least `-capacity`; `_requested` would not do, as it knows only afterwards
+    what a drainer emits. `_connecting` and `_delivering` are compared with the identifier of the thread that looks, and
+    only that thread sets them to it.
     """
 
     __slots__ = (

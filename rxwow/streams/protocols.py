@@ -30,8 +30,8 @@ class Subscription(ABC):
     def request(self, n: int) -> None:
         """Ask for `n` more items.
 
-        A source that emits on the asking thread does so before this returns, unless it is emitting already. `n < 1` ends
-        the stream with `on_error(InvalidRequestError)` (§3.9); after the end or a cancel nothing happens (§3.6).
+        A source that emits on the asking thread does so before this returns, unless it is emitting already. `n < 1`
+        ends the stream with `on_error(InvalidRequestError)` (§3.9); after the end or a cancel nothing happens (§3.6).
 
         Args:
             n: how many more items may be emitted; demand adds up.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from reactivex import abc
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
-from rxwow.platform import Platform, current_platform
+from rxwow.platform import PRODUCTION, Platform, current_platform
 from rxwow.streams.containment import as_error, is_contained
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.guard import about_to_wait, check_may_wait
@@ -21,15 +22,15 @@ T = TypeVar("T")
 
 _NOTHING: Final = object()
 
-# Only on Windows does a wait without a timeout keep Ctrl-C from being seen; elsewhere a signal interrupts it.
-_LONGEST_WAIT: Final = 0.1 if sys.platform == "win32" else None
+_LONGEST_WAIT: Final = 0.1 if sys.platform == "win32" else 1.0
+"""Seconds. A signal interrupts a wait, but not one that begins just after it came; and on Windows none at all."""
 
 
 def run(flowable: Flowable[T], scheduler: abc.SchedulerBase | None = None) -> T:
     """Subscribe, wait for the end and return the last item.
 
-    The items are asked for without bound and emitted where the source emits; the calling thread waits. A KeyboardInterrupt
-    cancels the subscription before it goes on.
+    The items are asked for without bound and emitted where the source emits; the calling thread waits. A
+    KeyboardInterrupt cancels the subscription before it goes on.
 
     Args:
         flowable: what to run.
@@ -78,9 +79,10 @@ def _subscribing(flowable: Flowable[T], last_item: _LastItem[T]) -> abc.Schedule
 class _LastItem(BatchSubscriber[T], Generic[T]):
     """Keeps the last item; `_lock` guards `_subscription` and `_cancelled`, the source's signals come one at a time."""
 
-    __slots__ = ("_cancelled", "_ended", "_error", "_item", "_lock", "_subscription", "scheduled")
+    __slots__ = ("_cancelled", "_ended", "_error", "_item", "_lock", "_platform", "_subscription", "scheduled")
 
     def __init__(self, platform: Platform) -> None:
+        self._platform = platform
         self._lock = platform.lock()
         self._ended = platform.event()
         self._subscription: Subscription | None = None
@@ -112,7 +114,9 @@ class _LastItem(BatchSubscriber[T], Generic[T]):
         self._ended.set()
 
     def wait(self) -> None:
-        while not self._ended.wait(_LONGEST_WAIT):
+        # Python handles signals on the main thread alone, and there are none in a test's virtual time.
+        interruptible = self._platform is PRODUCTION and threading.current_thread() is threading.main_thread()
+        while not self._ended.wait(_LONGEST_WAIT if interruptible else None):
             pass
 
     def cancel(self) -> None:

@@ -184,9 +184,7 @@ class Baton:
         self._stopping = self.halting = True
         for strand in self.roster.others:
             if not strand.ended and strand not in self._lost:
-                self._running = strand
-                strand.gate.release()
-                self._sleep(self._main)
+                self._hand_over(self._main, strand)
             if strand.ended and strand.thread is not None:
                 strand.thread.join()
         self._running = self._main
@@ -220,34 +218,36 @@ class Baton:
 
     def _switch(self, me: Strand, chosen: Strand) -> None:
         if chosen is not me:
+            self._hand_over(me, chosen)
+        if self.halting:
+            self._refuse(me)
+
+    def _hand_over(self, me: Strand, chosen: Strand) -> None:
+        """Give the baton to another thread, and sleep until it comes back."""
+        try:
+            # No signal is handled between these two: it would leave a holder that nobody has woken.
             self._running = chosen
             chosen.gate.release()
             self._sleep(me)
-        if self.halting:
-            self._refuse(me)
+        except BaseException as error:
+            # A signal's handler has raised (Ctrl-C, a test's time limit) on the main thread while another holds the
+            # baton; it comes back at the next step. If the gate stays shut though it has, the gate was passed before.
+            self.report(error, me.name)
+            self._told = True
+            is_here = False
+            while not me.gate.acquire(timeout=1.0) and not is_here:
+                is_here = self._running is me
+            raise
 
     def _sleep(self, me: Strand) -> None:
         """Wait for the baton. Only the main thread looks for a stuck one, as only there an error ends the run."""
         seen = -1
-        while not self._pass_gate(me):
+        while not me.gate.acquire(timeout=self._patience):
             if me is self._main:
                 if seen == len(self.schedule):
                     self._give_up_on(self._running)
                     return
                 seen = len(self.schedule)
-
-    def _pass_gate(self, me: Strand) -> bool:
-        try:
-            return me.gate.acquire(timeout=self._patience)
-        except BaseException as error:
-            # A signal's handler has raised (Ctrl-C, a test's time limit) while another thread held the baton; it gives
-            # it back at its next step, unless it had just done so.
-            self.report(error, me.name)
-            self._told = True
-            while self._running is not me:
-                me.gate.acquire(timeout=0.1)
-            me.gate.acquire(blocking=False)
-            raise
 
     def _give_up_on(self, strand: Strand) -> None:
         frame = sys._current_frames().get(strand.ident or 0)
@@ -269,16 +269,11 @@ class Baton:
             raise StopThread
         if not self._stopping:
             # Nothing more may happen before the main thread knows; it gives the baton back to have this thread end.
-            self._let_main_go_on(me)
+            self._hand_over(me, self._main)
         me.refusals += 1
         while me.refusals > _MOST_REFUSALS:
-            self._let_main_go_on(me)
+            self._hand_over(me, self._main)
         raise StopThread
-
-    def _let_main_go_on(self, me: Strand) -> None:
-        self._running = self._main
-        self._main.gate.release()
-        self._sleep(me)
 
     def _refuse_stranger(self) -> NoReturn:
         thread = threading.current_thread().name

@@ -124,4 +124,4 @@ def drawn_from(seed: int) -> Chooser:
     random = Random(seed)
     if random.random() < 0.5:
         return Uniform(random)
-    return Ranking(random, probability=random.choice((0.05, 0.1, 0.2, 0.3, 0.5)))
+    return Ranking(random, probability=0.5 ** random.uniform(1, 5))

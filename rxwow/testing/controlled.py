@@ -17,6 +17,7 @@ from rxwow.testing.choosers import Chooser, drawn_from
 from rxwow.testing.clock import nanoseconds
 from rxwow.testing.event import ControlledEvent
 from rxwow.testing.failures import LivelockError, StalledError
+from rxwow.testing.leftovers import close_coroutines, silence
 from rxwow.testing.lock import ControlledLock
 from rxwow.testing.loop import ControlledEventLoop
 from rxwow.testing.pool import ControlledThreadPool
@@ -77,7 +78,7 @@ class ControlledPlatform(Platform):
     def event(self) -> ControlledEvent:
         return ControlledEvent(self._baton, self._number("event"))
 
-    def thread(self, target: Callable[[], None], name: str) -> ControlledThread:
+    def thread(self, target: Callable[[], object], name: str) -> ControlledThread:
         context = Context()
         context.run(platform_module._current.set, self)
         return ControlledThread(self._baton, target, name, context, self._number("thread"))
@@ -149,34 +150,37 @@ class ControlledPlatform(Platform):
 
     def _run(self, scenario: Callable[[ControlledPlatform], _Result]) -> _Result:
         results: list[_Result] = []
-        error: BaseException | None = None
+        raised: BaseException | None = None
         self._baton.enter()
         try:
             results.append(copy_context().run(self._call, scenario))
-        except BaseException as raised:  # noqa: BLE001 - raised below, with the schedule
-            error = raised
-        # What went wrong first; the main thread may have been told no more than to end.
-        error = self._baton.failure or error
+        except BaseException as error:  # noqa: BLE001 - raised below, with the schedule
+            raised = error
         threads = self._baton.roster.describe()
-        unended = self._end()
-        if error is None and unended:
-            error = StalledError(f"the threads {', '.join(unended)} catch what is to end them, and go on")
-        if error is None:
+        unended = self._end(raised)
+        # What went wrong first; the main thread may have been told no more than to end.
+        failure = self._baton.failure or raised
+        if failure is None and unended:
+            failure = StalledError(f"the threads {', '.join(unended)} catch what is to end them, and go on")
+        if failure is None:
             return results[0]
         thread = self._baton.failed_in or "main"
-        if thread == "main" and not isinstance(error, Exception):
-            annotate(error, self.seed, self.schedule, threads)
-            raise error
-        raise failure_of(error, thread, self.seed, self.schedule, threads) from error
+        if thread == "main" and not isinstance(failure, Exception):
+            annotate(failure, self.seed, self.schedule, threads)
+            raise failure
+        raise failure_of(failure, thread, self.seed, self.schedule, threads) from failure
 
     def _call(self, scenario: Callable[[ControlledPlatform], _Result]) -> _Result:
         platform_module._current.set(self)
         return scenario(self)
 
-    def _end(self) -> list[str]:
-        unended = self._baton.stop()
-        for loop in self._loops:
-            loop.abandon()
+    def _end(self, raised: BaseException | None) -> list[str]:
+        with silence():
+            unended = self._baton.stop()
+            for loop in self._loops:
+                loop.abandon()
+            close_coroutines(raised)
+            close_coroutines(self._baton.failure)
         return unended
 
     def _pool(self) -> ControlledThreadPool:

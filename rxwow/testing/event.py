@@ -56,6 +56,5 @@ class ControlledEvent(Resource):
         self._waiting.append(me)
         woken = self._baton.block("waits for", self, due)
         if not woken:
-            # Unless it has been set since the time was up.
-            self._waiting = [strand for strand in self._waiting if strand is not me]
+            self._waiting.remove(me)
         return woken

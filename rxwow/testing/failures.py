@@ -26,6 +26,7 @@ __all__ = [
     "LockMisuseError",
     "ScheduleFailure",
     "StalledError",
+    "StopThread",
     "UncontrolledThreadError",
     "Verdict",
 ]

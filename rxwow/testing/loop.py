@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple
 
 from rxwow.testing.baton import Baton
 from rxwow.testing.clock import nanoseconds
+from rxwow.testing.leftovers import close_tasks
 from rxwow.testing.schedule import Resource
 from rxwow.testing.strand import Strand
 
@@ -113,17 +112,9 @@ class ControlledEventLoop(asyncio.BaseEventLoop):
         self._baton.report(error if isinstance(error, BaseException) else RuntimeError(context.get("message")))
 
     def abandon(self) -> None:
-        """Close the loop after the run without a complaint about what was left undone in it."""
-        if self.is_closed() or self.is_running():
-            return
-        for task in asyncio.all_tasks(self):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            # Closed here, as a coroutine's last words would else be heard at some later time, in some other test.
-            with contextlib.suppress(BaseException):
-                task.get_coro().close()
-        with warnings.catch_warnings():
-            # Coroutines on the way to the loop are never awaited: the run is over, which is no fault of theirs.
-            warnings.simplefilter("ignore", RuntimeWarning)
+        """Close the loop after the run, with all that was left undone in it."""
+        if not self.is_closed() and not self.is_running():
+            close_tasks(self)
             self.close()
 
     def _process_events(self, event_list: list[Any]) -> None:

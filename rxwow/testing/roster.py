@@ -37,10 +37,13 @@ class Roster:
             self.clock.expect(strand, due)
 
     def wake(self, waiting: Iterable[Strand]) -> None:
-        """Make blocked threads ready; those that already are stay so."""
+        """Make blocked threads ready.
+
+        One whose time is up, and which has not run since, counts as woken: what wakes it may have come in time.
+        """
         for strand in waiting:
+            strand.woken = True
             if strand.blocked:
-                strand.woken = True
                 self.clock.forget(strand)
                 self._make_ready(strand)
 

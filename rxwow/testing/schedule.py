@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType
@@ -16,8 +17,9 @@ CLOCK = "(clock)"
 """Stands for the thread in a step that no thread took: the clock moved."""
 
 # Frames of these packages are never the place that a reader of a schedule looks for.
-_PASSED_OVER = tuple(
-    str(Path(module).parent) for module in (__file__, asyncio.__file__, concurrent.futures.__file__) if module
+_PASSED_OVER = (
+    *(str(Path(module).parent) for module in (__file__, asyncio.__file__, concurrent.futures.__file__)),
+    threading.__file__,
 )
 
 
@@ -39,7 +41,7 @@ class Place(NamedTuple):
 
 
 def caller() -> Place | None:
-    """Return the innermost place of the calling thread that is neither in this package nor in asyncio."""
+    """Return the innermost place of the calling thread that is neither in this package nor in the library of Python."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_PASSED_OVER):
         if frame.f_back is None:

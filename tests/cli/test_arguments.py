@@ -55,9 +55,7 @@ def test_the_options_of_the_demo_are_read() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_in_one_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_told_in_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     output, error = capsys.readouterr()
     assert output == ""

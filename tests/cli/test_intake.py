@@ -48,6 +48,15 @@ def test_what_is_in_flight_is_counted() -> None:
     assert messages.most_in_flight == 2
 
 
+def test_a_stopped_intake_yields_no_more() -> None:
+    intake = intake_of(enumerate("abc"))
+    messages = intake.messages()
+    assert next(messages).key == "a"
+    intake.stop()
+    assert list(messages) == []
+    assert (intake.received, intake.last_line) == (1, 0)
+
+
 def test_a_bad_record_ends_the_stream_and_is_kept() -> None:
     def records() -> Iterator[tuple[int, str]]:
         yield 1, "a"

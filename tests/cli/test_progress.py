@@ -64,6 +64,6 @@ def test_what_is_printed_into_a_pipe_does_not_go_to_the_terminal(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal)
     with source, progress_bar(source, lambda: 1):
-        print("printed by a handler")
+        sys.stdout.write("printed by a handler\n")
     assert capsys.readouterr().out == "printed by a handler\n"
     assert "printed" not in terminal.getvalue()

@@ -126,9 +126,9 @@ def test_what_the_json_module_writes_is_read_back(objects: list[dict[str, Any]])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"tailnum,dest\nN1,LAX\nN2\n", "line 3: 1 columns, but the header has 2"),
+        (b"tailnum,dest\nN1,LAX\nN2\n", "line 3: 1 column, but the header has 2"),
         (b"tailnum,dest\nN1,LAX,extra\n", "line 2: 3 columns, but the header has 2"),
-        (b'tailnum,dest\nN1,"LAX\nN2,SFO\n', "line 2: unexpected end of data"),
+        (b'tailnum,dest\nN1,"LAX\nN2,SFO\n', "line 2: a quoted field is never closed"),
         (b'tailnum,dest\nN1,LAX\nN2,"S"FO\n', "line 3: ',' expected after '\"'"),
         (b"tailnum,dest,tailnum\n", "line 1: the header names 'tailnum' twice"),
         (b"tailnum,dest\nN1,LAX\nN2,S\xffO\n", "line 3: not UTF-8 (byte 0xff at position 5)"),
@@ -143,16 +143,17 @@ def test_malformed_csv_is_refused_by_its_line(write: Write, content: bytes, mess
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"tailnum": "N1"}\n{"tailnum": \n', "line 2: not JSON: Expecting value at column 12"),
-        (b'{"tailnum": "N1"} {"tailnum": "N2"}\n', "line 1: not JSON: Extra data at column 19"),
-        (b'{"tailnum": NaN}\n', "line 1: not JSON: NaN is no JSON number"),
-        (b'{"tailnum": ' + b"1" * 5000 + b"}\n", "line 1: not JSON: Exceeds the limit"),
+        (b'{"tailnum": "N1"}\n{"tailnum": \n', "line 2: not a JSON object: Expecting value at column 12"),
+        (b'{"tailnum": "N1"} {"tailnum": "N2"}\n', "line 1: not a JSON object: Extra data at column 19"),
+        (b'{"tailnum": NaN}\n', "line 1: not a JSON object: NaN is no JSON number"),
+        (b'{"tailnum": ' + b"1" * 5000 + b"}\n", "line 1: not a JSON object: Exceeds the limit"),
         (b'{"tailnum": ' + b"[" * 100_000 + b"\n", "line 1: nested too deeply"),
-        (b'[{"tailnum": "N1"}]\n', "line 1: an array, but each line must be a JSON object"),
-        (b'\n"N1"\n', "line 2: a string, but each line must be a JSON object"),
-        (b"1.5\n", "line 1: a number, but each line must be a JSON object"),
-        (b"null\n", "line 1: null, but each line must be a JSON object"),
-        (b"true\n", "line 1: true, but each line must be a JSON object"),
+        (b'[{"tailnum": "N1"}]\n', "line 1: not a JSON object: an array"),
+        (b'[\n{"tailnum": "N1"}\n]\n', "line 1: not a JSON object: an array"),
+        (b'\n"N1"\n', "line 2: not a JSON object: a string"),
+        (b"1.5\n", "line 1: not a JSON object: a number"),
+        (b"null\n", "line 1: not a JSON object: null"),
+        (b"true\n", "line 1: not a JSON object: true"),
         (b'{"tailnum": "N\xff"}\n', "line 1: not UTF-8 (byte 0xff at position 15)"),
         (b'{"tailnum": [1]}\n', "line 1: the field 'tailnum' is an array, which can't be a key"),
         (b'{"tailnum": {}}\n', "line 1: the field 'tailnum' is an object, which can't be a key"),
@@ -182,12 +183,11 @@ def test_any_plain_json_value_is_a_key(write: Write, key: object) -> None:
 def test_gzip_data_that_is_cut_short_is_refused_after_the_lines_before_it(write: Write) -> None:
     content = b"tailnum,dest\n" + b"".join(b"N%d,LAX\n" % number for number in range(100_000))
     path = write("a.csv.gz", gzip.compress(content)[:-3000])
-    seen = 0
+    seen: list[int] = []
     with Source(str(path)) as source, pytest.raises(BadInputError) as caught:
-        for seen, _ in open_records(source, str(path), "tailnum"):
-            pass
-    assert seen > 50_000
-    assert str(caught.value) == f"{path}: line {seen + 1}: the gzip data ends here, cut short"
+        seen.extend(line for line, _ in open_records(source, str(path), "tailnum"))
+    assert len(seen) > 50_000
+    assert str(caught.value) == f"{path}: line {seen[-1] + 1}: the gzip data ends here, cut short"
 
 
 def test_gzip_data_that_is_damaged_is_refused(write: Write) -> None:
@@ -197,7 +197,8 @@ def test_gzip_data_that_is_damaged_is_refused(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("magic", "kind"), [(b"PK\x03\x04", "zip"), (b"BZh9", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd")]
+    ("magic", "kind"),
+    [(b"PK\x03\x04", "zip"), (b"BZh9", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd")],
 )
 def test_another_compression_is_refused_by_its_name(write: Write, magic: bytes, kind: str) -> None:
     assert refusal(write("a.csv", magic + b"...")) == f"compressed with {kind}; only gzip can be read"

@@ -46,7 +46,15 @@ def test_every_figure_is_told() -> None:
 
 def test_nothing_at_all_is_told_too() -> None:
     empty = dataclasses.replace(
-        report(), received=0, keys=0, results=0, destination="", failures=0, seconds=0.0, hottest=[], checker=OrderChecker()
+        report(),
+        received=0,
+        keys=0,
+        results=0,
+        destination="",
+        failures=0,
+        seconds=0.0,
+        hottest=[],
+        checker=OrderChecker(),
     )
     assert empty.lines()[1:4] == ["  messages    0 in 0.00 s", "  keys        0", "  results     0"]
     assert empty.sound

@@ -49,9 +49,7 @@ def test_results_are_only_counted_where_no_output_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("name", "read"), [("out.ndjson", Path.read_bytes), ("out.ndjson.gz", gzip.open)])
-def test_results_go_to_a_file_which_loses_what_it_held(
-    tmp_path: Path, name: str, read: Callable[[Path], Any]
-) -> None:
+def test_results_go_to_a_file_which_loses_what_it_held(tmp_path: Path, name: str, read: Callable[[Path], Any]) -> None:
     path = tmp_path / name
     path.write_text("what it held")
     with Results(str(path)) as results:

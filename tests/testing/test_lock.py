@@ -1,5 +1,7 @@
 """Controlled locks: exclusion, any waiter may be next, misuse ends the run."""
 
+from functools import partial
+
 import pytest
 
 from rxwow.testing import ControlledPlatform, DeadlockError, LockMisuseError, ScheduleFailure, explore, run
@@ -21,7 +23,7 @@ def test_excludes_and_lets_any_waiter_be_next() -> None:
                 inside.remove(name)
                 order.append(name)
 
-        threads = [platform.thread(lambda name=name: enter(name), name) for name in "abc"]
+        threads = [platform.thread(partial(enter, name), name) for name in "abc"]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -38,7 +40,9 @@ def test_acquiring_a_lock_twice_is_a_deadlock() -> None:
         with lock, lock:
             pass
 
-    with pytest.raises(ScheduleFailure, match=r"the thread main acquires lock 1 \(test_lock.py:\d+\), which it holds") as caught:
+    with pytest.raises(
+        ScheduleFailure, match=r"the thread main acquires lock 1 \(test_lock.py:\d+\), which it holds"
+    ) as caught:
         run(scenario)
     assert isinstance(caught.value.__cause__, DeadlockError)
 
@@ -64,7 +68,7 @@ def test_releasing_a_free_lock_ends_the_run() -> None:
 def test_a_lock_whose_holder_has_ended_is_a_deadlock_that_says_so() -> None:
     def scenario(platform: ControlledPlatform) -> None:
         lock = platform.lock()
-        thread = platform.thread(lambda: bool(lock.acquire()) or None, "gone")
+        thread = platform.thread(lock.acquire, "gone")
         thread.start()
         thread.join()
         lock.acquire()
