@@ -6,7 +6,7 @@ import contextlib
 import os
 import select
 import sys
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 __all__ = ["abandon_standard_output", "flush_standard_output", "is_terminal", "leave_at_once", "reader_has_gone", "say"]
 
@@ -54,6 +54,11 @@ def abandon_standard_output() -> None:
         os.close(descriptor)
 
 
-def leave_at_once(status: int) -> None:
-    """End the process without waiting for any thread, which is the one way to end a handler that doesn't return."""
+def leave_at_once(status: int) -> NoReturn:
+    """End the process without waiting for any thread: a handler that doesn't return can't be ended in another way.
+
+    That goes for threads of the user's own too, such as those of a pool, which the interpreter would wait for.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        flush_standard_output()
     os._exit(status)

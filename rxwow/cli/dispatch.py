@@ -93,9 +93,7 @@ class _Dispatch:
         if ending is Ending.DISPOSED:
             left = self._intake.received - self._checker.succeeded - run.failures
             say(f"rxwow dispatch: stopped at once, {handled} handled; {left:,} more had been read and were left")
-            if not run.closed:
-                leave_at_once(131)
-            return 131
+            leave_at_once(131)
         if run.failure is not None:
             say(f"rxwow dispatch: {self._describe(run.failure)}; {handled} handled before")
             return 1

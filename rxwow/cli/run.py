@@ -22,7 +22,7 @@ from rxwow.errors import ExecutorClosedError
 __all__ = ["Ending", "Failure", "Run"]
 
 REFRESH: Final = 0.1
-"""Seconds between two updates of the display."""
+"""Seconds between two updates of the display, and until a Ctrl-C is noticed at the latest."""
 TIME_TO_CLEAN_UP: Final = 1.0
 """Seconds that a cancelled coroutine has for its `finally` blocks before the process ends without it."""
 
@@ -64,7 +64,6 @@ class Run:
         discarded: messages that were read and not handled, because the run was stopped.
         first_discarded: the line of the first of them in the file.
         output_error: why the results could not be taken any more.
-        closed: whether all threads are gone; False only when the run was disposed and a handler didn't return.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class Run:
         self.failure: Failure | None = None
         self.discarded = 0
         self.first_discarded: int | None = None
-        self.closed = True
         self.output_error: BadInputError | StandardOutputClosedError | None = None
 
     def execute(
@@ -131,7 +129,7 @@ class Run:
                 interruptions += 1
                 if interruptions > 1:
                     self._executor.dispose()
-                    self.closed = self._executor.wait_closed(TIME_TO_CLEAN_UP)
+                    self._executor.wait_closed(TIME_TO_CLEAN_UP)
                     return Ending.DISPOSED
                 say("rxwow dispatch: stopping when what was read is handled; Ctrl-C again stops at once")
             if not closing:
@@ -141,10 +139,11 @@ class Run:
         return self._ending(interrupted=interruptions > 0)
 
     def _next(self, update: Callable[[], None] | None) -> _Event:
-        if update is None:
-            return self._events.get()
         while True:
-            update()
+            if update is not None:
+                update()
+            # Never without a timeout: a Ctrl-C that comes just before this thread falls asleep doesn't wake it, and
+            # Python calls the signal handler only when it is awake.
             try:
                 return self._events.get(timeout=REFRESH)
             except Empty:

@@ -78,7 +78,7 @@ def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
         kinds: what was found out so far, by type; it is added to, and emptied when it has a thousand entries, since a
             program may make types without end.
     """
-    kind = type(value)
+    kind: type[Any] = type(value)
     try:
         return kinds[kind]
     except KeyError:

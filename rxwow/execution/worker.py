@@ -179,6 +179,7 @@ class Worker(ABC):
         too, and that is what orders the two writes and the two reads there.
         """
         self._parked_since = self.platform.monotonic()
+        self.platform.point("parks")
         self._parked = True
         self.platform.point("parked")
         try:

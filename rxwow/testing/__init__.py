@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from rxwow.testing.choosers import Candidate, Chooser, Ranking, Replay, Uniform, drawn_from
 from rxwow.testing.controlled import ControlledPlatform
+from rxwow.testing.deterministic import DeterministicExecutor
 from rxwow.testing.exploration import explore, find_failure, run
 from rxwow.testing.failures import (
     DeadlockError,
@@ -33,6 +34,7 @@ __all__ = [
     "ControlledPlatform",
     "ControlledThreadPool",
     "DeadlockError",
+    "DeterministicExecutor",
     "LivelockError",
     "LockMisuseError",
     "Ranking",

@@ -61,6 +61,7 @@ class ControlledPlatform(Platform):
         self._made: Counter[str] = Counter()
         self._glances = (0, 0)
         self._used = False
+        self._collecting = False
 
     @property
     def schedule(self) -> Sequence[Step]:
@@ -136,26 +137,46 @@ class ControlledPlatform(Platform):
             ScheduleFailure: if the scenario or a thread of it raised, or if the run could not go on.
             RuntimeError: if the platform has had its run.
         """
+        results: list[_Result] = []
+        raised: BaseException | None = None
+        self.begin()
+        try:
+            results.append(copy_context().run(self._call, scenario))
+        except BaseException as error:  # noqa: BLE001 - raised by `end`, with the schedule
+            raised = error
+        self.end(raised)
+        return results[0]
+
+    def begin(self) -> None:
+        """Make the calling thread the main thread of a run, which must be brought to its `end`; `run` does both.
+
+        Raises:
+            RuntimeError: if the platform has had its run.
+        """
         if self._used:
             raise RuntimeError("a ControlledPlatform serves one run; make one for each")
         self._used = True
-        collecting = gc.isenabled()
+        self._collecting = gc.isenabled()
         # A collection comes at a moment that depends on all that was done before, and what it finds may take steps.
         gc.disable()
+        self._baton.enter()
+
+    def end(self, raised: BaseException | None = None) -> None:
+        """End all threads but the calling one, and the run.
+
+        Args:
+            raised: what the scenario raised.
+
+        Raises:
+            ScheduleFailure: if the scenario or a thread of it raised, or if the run could not go on.
+        """
         try:
-            return self._run(scenario)
+            self._end_run(raised)
         finally:
-            if collecting:
+            if self._collecting:
                 gc.enable()
 
-    def _run(self, scenario: Callable[[ControlledPlatform], _Result]) -> _Result:
-        results: list[_Result] = []
-        raised: BaseException | None = None
-        self._baton.enter()
-        try:
-            results.append(copy_context().run(self._call, scenario))
-        except BaseException as error:  # noqa: BLE001 - raised below, with the schedule
-            raised = error
+    def _end_run(self, raised: BaseException | None) -> None:
         threads = self._baton.roster.describe()
         unended = self._end(raised)
         # What went wrong first; the main thread may have been told no more than to end.
@@ -163,7 +184,7 @@ class ControlledPlatform(Platform):
         if failure is None and unended:
             failure = StalledError(f"the threads {', '.join(unended)} catch what is to end them, and go on")
         if failure is None:
-            return results[0]
+            return
         thread = self._baton.failed_in or "main"
         if thread == "main" and not isinstance(failure, Exception):
             annotate(failure, self.seed, self.schedule, threads)

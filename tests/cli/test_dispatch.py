@@ -2,13 +2,16 @@
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rxwow.cli import run as run_module
+from rxwow.cli.intake import Intake
+from rxwow.cli.order import Message
 from rxwow.cli.wording import count_of
 from tests.cli.conftest import Done
 
@@ -17,6 +20,7 @@ Command = Callable[..., Done]
 
 HANDLERS = """
     import asyncio
+    import threading
     from concurrent.futures import Future
 
     import reactivex
@@ -38,6 +42,22 @@ HANDLERS = """
 
     def record_as_observable(row):
         return reactivex.of(record(row))
+
+    started = 0
+    five_started = asyncio.Event()
+
+    async def wait_for_five(row):
+        global started
+        started += 1
+        if started == 5:
+            five_started.set()
+        await five_started.wait()
+
+    all_read = threading.Event()
+
+    def record_when_all_is_read(row):
+        all_read.wait()
+        return record(row)
 
     def record_nothing(row):
         record(row)
@@ -150,15 +170,27 @@ def test_the_number_of_workers_is_the_one_asked_for(dispatch: Command) -> None:
 
 
 def test_the_window_is_as_large_as_asked_for(dispatch: Command) -> None:
-    rows = figures(dispatch("data.csv", "record_later", "--max-in-flight", "5"))
+    rows = figures(dispatch("data.csv", "wait_for_five", "--workers", "1", "--max-in-flight", "5"))
     assert rows["in flight"] == "5 at most, of 5 allowed"
 
 
 @pytest.mark.parametrize(("throughput", "order"), [("1", "abababab"), ("2", "aabbaabb"), ("16", "aaaabbbb")])
-def test_a_turn_is_as_long_as_asked_for(dispatch: Command, write: Write, throughput: str, order: str) -> None:
-    write("two.csv", "key,number\n" + "a,1\n" * 4 + "b,1\n" * 4)
-    done = dispatch("two.csv", "record", "--workers", "1", "--throughput", throughput, "--output", "-")
-    assert "".join(json.loads(line)["key"] for line in done.output.splitlines()) == order
+def test_a_turn_is_as_long_as_asked_for(
+    dispatch: Command, write: Write, monkeypatch: pytest.MonkeyPatch, throughput: str, order: str
+) -> None:
+    read_messages = Intake[Any].messages
+
+    def messages(intake: Intake[Any]) -> Iterator[Message[Any]]:
+        yield from read_messages(intake)
+        import_module("handlers").all_read.set()
+
+    # The worker is held at the first message until the others are in their mailboxes. A source hands messages over in
+    # batches, the last of which may come after the end of the file was seen: it holds none but those at the end.
+    monkeypatch.setattr(Intake, "messages", messages)
+    write("two.csv", "key,number\n" + "first,1\n" + "a,1\n" * 4 + "b,1\n" * 4 + "last,1\n" * 100)
+    done = dispatch("two.csv", "record_when_all_is_read", "--workers", "1", "--throughput", throughput, "--output", "-")
+    keys = [json.loads(line)["key"] for line in done.output.splitlines()]
+    assert "".join(key for key in keys if key in {"a", "b"}) == order
     assert f"up to {count_of(int(throughput), 'message')}" in figures(done)["workers"]
 
 
@@ -182,10 +214,11 @@ def test_handlers_are_looked_for_where_asked_for(command: Command, folder: Path)
 
 @pytest.mark.parametrize("function", ["fail_at_7", "fail_at_7_later"])
 def test_a_failure_ends_the_run_with_one_line(dispatch: Command, function: str) -> None:
+    line = HANDLERS[: HANDLERS.index("raise ValueError")].count("\n") + 1
     done = dispatch("data.csv", function, "--workers", "1", "--max-in-flight", "1")
     assert done.status == 1
     assert done.complaint == (
-        "rxwow dispatch: data.csv: line 9, key 'k0': ValueError: not seven (handlers.py, line 30); "
+        f"rxwow dispatch: data.csv: line 9, key 'k0': ValueError: not seven (handlers.py, line {line}); "
         "7 messages handled before"
     )
 

@@ -39,17 +39,24 @@ HANDLERS = """
     def say_number(row):
         say(row["number"])
 
-    def wait(row):
-        say("waiting")
-        wait_for("gate")
+    async def wait_at_gate(row):
+        say(f"waiting {row['number']}")
+        await asyncio.to_thread(wait_for, f"gate{row['number']}")
         return row["number"]
 
     async def wait_for_ever(row):
-        say("waiting")
+        say(f"waiting {row['number']}")
         try:
             await asyncio.Event().wait()
         finally:
             say("cleaned up")
+
+    def block(row):
+        say("waiting")
+        wait_for("gate0")
+
+    async def block_in_a_pool(row):
+        await asyncio.to_thread(block, row)
 
     def print_much(row):
         print(row["number"] * 100)
@@ -60,7 +67,8 @@ NUMBERS = range(1000)
 
 @pytest.fixture(autouse=True)
 def folder(write: Write, tmp_path: Path) -> Path:
-    os.mkfifo(tmp_path / "gate")
+    for number in range(3):
+        os.mkfifo(tmp_path / f"gate{number}")
     write("data.csv", "key,number\n" + "".join(f"k{number % 7},{number}\n" for number in NUMBERS))
     return write("handlers.py", HANDLERS).parent
 
@@ -83,8 +91,8 @@ def finish(process: subprocess.Popen[bytes]) -> Done:
     return Done(process.returncode, output.decode(), error.decode())
 
 
-def open_gate(folder: Path) -> None:
-    (folder / "gate").write_text("")
+def open_gate(folder: Path, number: int) -> None:
+    (folder / f"gate{number}").write_text("")
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzipped"])
@@ -126,18 +134,36 @@ def test_a_missing_file_is_told_in_one_line(run: Callable[..., Done]) -> None:
     assert (done.status, done.complaint) == (2, "rxwow dispatch: missing.csv: no such file or directory")
 
 
-def test_ctrl_c_finishes_what_was_accepted(start: Start, folder: Path) -> None:
-    process = start(*dispatch("wait"), "--workers", "1", "--max-in-flight", "3", "--output", "out.ndjson")
-    expect(process.stdout, b"waiting")
+STOPPING = b"rxwow dispatch: stopping when what was read is handled; Ctrl-C again stops at once"
+
+
+@pytest.fixture
+def three_in_flight(start: Start, write: Write) -> Callable[..., subprocess.Popen[bytes]]:
+    """Start a dispatch and wait until a window of three is full: two that run, and between them one that is queued."""
+    write("three.csv", "key,number\na,0\na,1\nb,2\n" + "c,3\n" * 1000)
+
+    def three_in_flight(function: str, *options: str) -> subprocess.Popen[bytes]:
+        process = start(*dispatch(function, "three.csv"), "--workers", "1", "--max-in-flight", "3", *options)
+        expect(process.stdout, b"waiting 0")
+        expect(process.stdout, b"waiting 2")
+        return process
+
+    return three_in_flight
+
+
+def test_ctrl_c_finishes_what_was_accepted(
+    three_in_flight: Callable[..., subprocess.Popen[bytes]], folder: Path
+) -> None:
+    process = three_in_flight("wait_at_gate", "--output", "out.ndjson")
     process.send_signal(signal.SIGINT)
-    expect(process.stderr, b"rxwow dispatch: stopping when what was read is handled; Ctrl-C again stops at once")
-    for _ in range(2):
-        open_gate(folder)
-        expect(process.stdout, b"waiting")
-    open_gate(folder)
+    expect(process.stderr, STOPPING)
+    open_gate(folder, 0)
+    expect(process.stdout, b"waiting 1")
+    open_gate(folder, 1)
+    open_gate(folder, 2)
     done = finish(process)
     assert done.status == 130, done
-    assert (folder / "out.ndjson").read_text() == '"0"\n"1"\n"2"\n'
+    assert sorted((folder / "out.ndjson").read_text().splitlines()) == ['"0"', '"1"', '"2"']
     assert done.error.splitlines()[0] == (
         "rxwow dispatch: stopped; everything up to line 4 was handled, nothing after it"
     )
@@ -145,25 +171,30 @@ def test_ctrl_c_finishes_what_was_accepted(start: Start, folder: Path) -> None:
     assert "order kept  yes, checked for each of 3 messages" in done.error
 
 
-def test_a_second_ctrl_c_stops_at_once_and_tells_what_was_left(start: Start) -> None:
-    process = start(*dispatch("wait"), "--workers", "1", "--max-in-flight", "3")
-    expect(process.stdout, b"waiting")
+def test_a_second_ctrl_c_stops_at_once_and_tells_what_was_left(
+    three_in_flight: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    process = three_in_flight("wait_for_ever")
     process.send_signal(signal.SIGINT)
-    expect(process.stderr, b"rxwow dispatch: stopping when what was read is handled; Ctrl-C again stops at once")
+    expect(process.stderr, STOPPING)
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.status == 131
-    assert done.complaint == "rxwow dispatch: stopped at once, 0 messages handled; 3 more had been read and were left"
+    assert done.error == "rxwow dispatch: stopped at once, 0 messages handled; 3 more had been read and were left\n"
+    # What was running was told, and could clean up.
+    assert done.output.splitlines() == ["cleaned up", "cleaned up"]
 
 
-def test_a_second_ctrl_c_lets_coroutines_clean_up(start: Start) -> None:
-    process = start(*dispatch("wait_for_ever"), "--workers", "1", "--max-in-flight", "1")
+@pytest.mark.parametrize("function", ["block", "block_in_a_pool"])
+def test_a_second_ctrl_c_does_not_wait_for_a_handler_that_never_returns(start: Start, function: str) -> None:
+    process = start(*dispatch(function), "--workers", "1", "--max-in-flight", "1")
     expect(process.stdout, b"waiting")
     process.send_signal(signal.SIGINT)
-    expect(process.stderr, b"rxwow dispatch: stopping when what was read is handled; Ctrl-C again stops at once")
+    expect(process.stderr, STOPPING)
     process.send_signal(signal.SIGINT)
-    expect(process.stdout, b"cleaned up")
-    assert finish(process).status == 131
+    done = finish(process)
+    assert done.status == 131
+    assert done.complaint == "rxwow dispatch: stopped at once, 0 messages handled; 1 more had been read and were left"
 
 
 def test_ctrl_c_ends_the_wait_for_standard_input(start: Start) -> None:
@@ -192,7 +223,7 @@ def test_ctrl_c_before_the_first_line_of_standard_input(start: Start, folder: Pa
 
 
 def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it(folder: Path) -> None:
-    script = f"trap '' INT; exec {sys.executable} -m rxwow {' '.join(dispatch('wait'))} --max-in-flight 1 --workers 1"
+    script = f"trap '' INT; exec {sys.executable} -m rxwow {' '.join(dispatch('block'))} --max-in-flight 1 --workers 1"
     (folder / "data.csv").write_text("key,number\na,1\n")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(
@@ -200,7 +231,7 @@ def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it(folder: Path) -> None
     ) as process:
         expect(process.stdout, b"waiting")
         process.send_signal(signal.SIGINT)
-        open_gate(folder)
+        open_gate(folder, 0)
         assert finish(process).status == 0
 
 
