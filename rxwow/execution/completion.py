@@ -70,7 +70,7 @@ Begin = Callable[["Dispatch", "Mailbox", Waiting, Any, Context], None]
 """Starts to wait for what a handler returned; called on the mailbox's worker, inside no lock."""
 
 
-def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
+def waits_for(value: object, kinds: dict[type, Begin | None]) -> Begin | None:
     """Return how to wait for `value`, or None if it is a plain result.
 
     Args:
@@ -78,7 +78,7 @@ def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
         kinds: what was found out so far, by type; it is added to, and emptied when it has a thousand entries, since a
             program may make types without end.
     """
-    kind: type[Any] = type(value)
+    kind = type(value)
     try:
         return kinds[kind]
     except KeyError:

@@ -171,8 +171,8 @@ class Dispatch(BatchSubscriber[Any]):
         if turns and messages:
             sample = seconds / turns
             expected = self.expected_turn
-            # A sample counts for eight times what was expected at most: a thread that the system held up for a while did
-            # not become slow, and must not have a second worker woken.
+            # A sample counts for eight times what was expected at most: a thread that the system held up for a while
+            # did not become slow, and must not have a second worker woken.
             self.expected_turn = sample if expected is None else expected + (min(sample, 8 * expected) - expected) / 8
             # At most doubled, so that one lucky batch of a slow handler does not hold up the results of the next.
             fitting = int(BATCH_TIME * messages / max(seconds, 1e-9))

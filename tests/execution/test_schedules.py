@@ -1,4 +1,4 @@
-"""The real executor under random schedules: whatever the threads do, order, bound and books hold, and nothing is lost."""
+"""The real executor under random schedules: whatever threads do, order, bound and books hold, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -81,7 +80,7 @@ class Taker(Subscriber[Any]):
         self._platform = platform
         self._plan = plan
         self._inside = False
-        self.subscription: Subscription | None = None
+        self.subscription: Subscription
         self.taken: list[Any] = []
         self.end: str | Exception | None = None
         self.ended = platform.event()
@@ -120,54 +119,52 @@ class Taker(Subscriber[Any]):
         self.ended.set()
 
 
-def handler_of(
-    platform: ControlledPlatform, plan: Plan, record: Record, pool: ControlledThreadPool
-) -> Callable[[int], Any]:
-    def begin(message: int) -> None:
-        key = message % plan.keys
+class Handlers:
+    """One handler that is plain, slow, async, gives a future or an Observable, by its message."""
+
+    def __init__(self, platform: ControlledPlatform, plan: Plan, record: Record, pool: ControlledThreadPool) -> None:
+        self._platform = platform
+        self._plan = plan
+        self._record = record
+        self._pool = pool
+        self._by_kind: dict[str, Callable[[int], Any]] = {
+            "plain": self._finish,
+            "slow": self._slow,
+            "async": self._waiting,
+            "future": lambda message: pool.submit(self._finish, message),
+            "observable": lambda message: reactivex.defer(lambda _: reactivex.of(self._finish(message))),
+        }
+
+    def __call__(self, message: int) -> Any:
+        key, record = message % self._plan.keys, self._record
         assert not record.active[key], f"two handlers of key {key}"
         record.active[key] += 1
         if not record.attempts[message]:
             record.started[key].append(message)
         record.attempts[message] += 1
-        platform.point("handler")
+        self._platform.point("handler")
+        return self._by_kind[self._plan.kinds[message % len(self._plan.kinds)]](message)
 
-    def finish(message: int) -> int:
+    def _finish(self, message: int) -> int:
+        plan, record = self._plan, self._record
         record.active[message % plan.keys] -= 1
         if message in plan.failures and not (plan.on_failure == "retry" and record.attempts[message] > 2):
             raise Refusal(message)
         record.finished.append(message)
         return message
 
-    def plain(message: int) -> int:
-        begin(message)
-        return finish(message)
-
-    def slow(message: int) -> int:
-        begin(message)
+    def _slow(self, message: int) -> int:
         # Virtual time; without it all turns take none, and one worker is as good as two.
-        platform.sleep(0.001 * (1 + message % 2))
-        return finish(message)
+        self._platform.sleep(0.001 * (1 + message % 2))
+        return self._finish(message)
 
-    async def waiting(message: int) -> int:
-        begin(message)
+    async def _waiting(self, message: int) -> int:
         try:
             await asyncio.sleep(message % 3 * 0.001)
         except asyncio.CancelledError:
-            record.active[message % plan.keys] -= 1
+            self._record.active[message % self._plan.keys] -= 1
             raise
-        return finish(message)
-
-    def future(message: int) -> Future[int]:
-        begin(message)
-        return pool.submit(finish, message)
-
-    def observable(message: int) -> reactivex.Observable[int]:
-        begin(message)
-        return reactivex.defer(lambda _: reactivex.of(finish(message)))
-
-    handlers = {"plain": plain, "slow": slow, "async": waiting, "future": future, "observable": observable}
-    return lambda message: handlers[plan.kinds[message % len(plan.kinds)]](message)
+        return self._finish(message)
 
 
 def scenario(platform: ControlledPlatform) -> None:
@@ -187,7 +184,7 @@ def scenario(platform: ControlledPlatform) -> None:
     flowable = Flowable.from_iterable(range(plan.messages)).pipe(
         keyed_dispatch(
             lambda message: message % plan.keys,
-            handler_of(platform, plan, record, pool),
+            Handlers(platform, plan, record, pool),
             executor=executor,
             on_failure=decide,
             on_discard=record.discarded.append,
@@ -221,7 +218,6 @@ def stop(plan: Plan, executor: KeyedExecutor, taker: Taker) -> None:
     if plan.messages:
         taker.enough.wait(timeout=1)
     if plan.ending == "cancel":
-        assert taker.subscription is not None
         taker.subscription.cancel()
     elif plan.ending == "dispose":
         executor.dispose()
