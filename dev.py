@@ -32,12 +32,12 @@ class Job(NamedTuple):
 
 
 STATIC = ("ruff check", "ruff format --check", "mypy", "basedpyright", "lint-imports")
-CHECKED = ("test", "lint", "bench")  # the type checkers read the tests and the benchmarks too
+CHECKED = ("test", "lint", "bench", "demo")  # the type checkers read the tests and benchmarks; both read the flights
 JOBS = {
     "demo": Job("show rxwow at work", ("demo",), ("python -m rxwow demo",)),
     "test": Job("static checks, then all tests; with arguments just pytest", CHECKED, (*STATIC, "python -m pytest")),
     "lint": Job("static checks", CHECKED, STATIC),
-    "bench": Job("measure", ("bench",), ("python -m benchmarks",)),
+    "bench": Job("measure", ("bench", "demo"), ("python -m benchmarks",)),
     "docs": Job("build docs/_build", ("docs",), ("sphinx-build -q -W --keep-going docs docs/_build",)),
 }
 # pip can't leave out the dependencies of one package alone; of the flight data only the files are read, without pandas.

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rxwow.execution.completion import DUE, Begin, Outcome, Waiting
+from rxwow.execution.completion import Begin, Outcome, Waiting
 from rxwow.execution.handling import Handling
 from rxwow.execution.mailbox import Mailbox, MailboxSet, NoKey
 from rxwow.execution.outlet import Outlet
@@ -82,21 +82,23 @@ class Dispatch(BatchSubscriber[Any]):
 
     def on_next_batch(self, items: Sequence[Any]) -> None:
         keys: list[Hashable]
+        keyless = False
         try:
             keys = list(map(self.options.key, items))
             # Hashed before the lock is taken, since a hash is user code.
             set(keys)
         except Exception:  # noqa: BLE001 - user code; found out and dealt with item by item.
             keys = [self._key_of(item) for item in items]
+            keyless = True
         with self.lock:
             refused = self.closed or self._upstream_done
             self.window.admit(len(items))
-            made = [] if refused else self.mailboxes.put(keys, items)
-            for mailbox in made:
-                if type(mailbox.key) is NoKey:
-                    # Its first turn finds an attempt that is due, and lets it fail.
-                    mailbox.waiting = Waiting(mailbox[0], 0, "key")
-                    mailbox.waiting.outcome = DUE
+            if refused:
+                made = []
+            elif keyless:
+                made = self.mailboxes.put_singly(keys, items)
+            else:
+                made = self.mailboxes.put(keys, items)
             expected_turn = self.expected_turn
         if refused:
             self.discard(items)

@@ -37,6 +37,7 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
     dispatch = mailbox.dispatch
     fifo = worker.fifo
     handler = dispatch.handler
+    handling = dispatch.handling
     copy_context = dispatch.context.copy
     kinds = dispatch.kinds
     most = room = dispatch.messages_a_batch
@@ -50,8 +51,8 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
             budget = dispatch.throughput
             turns += 1
         # Whoever waits for something holds its message; what it waited for comes back as a turn.
-        goes_on = mailbox.waiting is None or dispatch.handling.resume(mailbox, results)
-        while goes_on and mailbox and budget and room:
+        goes_on = mailbox.waiting is None or handling.resume(mailbox, results)
+        while goes_on and mailbox:
             try:
                 item = mailbox.popleft()
             except IndexError:
@@ -63,12 +64,14 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
                 context = copy_context()
                 result = context.run(handler, item)
             except BaseException as error:  # noqa: BLE001 - the worker must outlive its handlers.
-                goes_on = dispatch.handling.failed(mailbox, item, 1, error, results)
+                goes_on = handling.failed(mailbox, item, 1, error, results)
             else:
                 if result is None or (begin := waits_for(result, kinds)) is None:
                     results.append(result)
                 else:
-                    goes_on = dispatch.handling.begin_wait(mailbox, item, 1, begin, result, context)
+                    goes_on = handling.begin_wait(mailbox, item, 1, begin, result, context)
+            if not budget or not room:
+                break
         if goes_on:
             if not mailbox:
                 emptied.append(mailbox)

@@ -3,6 +3,7 @@ import contextvars
 import gc
 import threading
 import warnings
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -390,6 +391,21 @@ def test_cancel_after_the_loop_was_closed_is_quiet(log: Log) -> None:
     assert (probe.ended, log.records, _running) == (False, [], set())
 
 
+def test_cancel_after_the_loop_was_closed_with_a_drain_due_lets_go_of_everything(log: Log) -> None:
+    gone = threading.Event()
+    probe = Probe(1)
+    weakref.finalize(probe, gone.set)
+    loop = lose_loop(probe, Waiting())
+    probe.request(1)
+    loop.close()
+    probe.cancel()
+    subscription = probe.subscription
+    del probe
+    assert gone.wait(PATIENCE_S)
+    assert (log.records, _running) == ([], set())
+    subscription.cancel()
+
+
 # Ownership and context.
 
 
@@ -417,15 +433,19 @@ def test_runs_in_the_context_of_the_subscription() -> None:
     """F48: on whichever thread demand comes from."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
     seen: list[str] = []
+    probe = Probe(0, lambda _: seen.append(variable.get()))
 
     async def items() -> AsyncIterator[int]:
         seen.append(variable.get())
         variable.set("changed")
+        # The demand of another thread comes just before the item, so it is that thread which calls for the drain.
+        thread = threading.Thread(target=contextvars.Context().run, args=(probe.request, 1))
+        thread.start()
+        thread.join(PATIENCE_S)
         yield 1
 
     async def main() -> None:
         variable.set("subscribed")
-        probe = Probe(0, lambda _: seen.append(variable.get()))
         from_async_iterable(items).subscribe(probe)
         variable.set("later")
         await asyncio.to_thread(probe.request, 2)

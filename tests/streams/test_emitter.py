@@ -133,6 +133,18 @@ def test_error_at_once_goes_before_an_end_that_waits() -> None:
         assert "request(n)" in str(probe.errors[0])
 
 
+def test_invalid_request_inside_the_last_on_next_that_was_asked_for_is_answered() -> None:
+    """§3.9: the drainer has neither demand nor an end to look for, but a note that there is news."""
+
+    def on_item(_: Any) -> None:
+        probe.subscription.request(0)
+
+    queue, probe = started(1, on_item)
+    queue._ready.extend([0, 1, 2])
+    queue.wake()
+    assert (probe.items, len(probe.errors), queue.releases) == ([0], 1, 1)
+
+
 @pytest.mark.parametrize("where", ["outside", "in on_next"])
 def test_invalid_request_and_cancel_stop_once(where: str) -> None:
     def both(_: Any = None) -> None:

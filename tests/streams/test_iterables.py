@@ -353,6 +353,23 @@ def test_dispose_from_another_thread_stops_an_endless_source() -> None:
     assert not emitting.is_alive()
 
 
+@pytest.mark.parametrize("length", [0, 2])
+def test_blocking_source_is_opened_on_its_own_thread(length: int) -> None:
+    """A database cursor may be bound to the thread that makes it; also one whose length is known."""
+    opened_by: list[int] = []
+
+    class Sized(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            opened_by.append(threading.get_ident())
+            return super().__iter__()
+
+    probe = Probe(UNBOUNDED)
+    from_iterable(Sized(range(length)), blocking=True).subscribe(probe)
+    probe.wait_for_end()
+    assert len(opened_by) == 1
+    assert opened_by != [threading.get_ident()]
+
+
 def test_construction_is_inert() -> None:
     def factory() -> list[int]:
         raise AssertionError("opened")

@@ -311,6 +311,25 @@ def test_iterator_collected_after_its_loop_has_ended_cancels_too() -> None:
     assert source.cancelled.wait(PATIENCE_S)
 
 
+def test_iterator_collected_while_its_loop_is_stopped_cancels_too() -> None:
+    """Nobody would run what was called into a loop that is stopped for ever, though not closed."""
+    source = ByHand()
+    items = iterate(source.flowable())
+    loop = asyncio.new_event_loop()
+
+    async def main(items: AsyncIterator[Any]) -> None:
+        waiting = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)
+        source.subscriber.on_next(1)
+        assert await waiting == 1
+
+    loop.run_until_complete(main(items))
+    del items
+    gc.collect()
+    assert source.cancelled.wait(PATIENCE_S)
+    loop.close()
+
+
 def test_collection_on_a_thread_that_holds_the_source_lock_does_not_hang() -> None:
     """A finalizer may interrupt any code; one that took a lock there would wait for itself."""
 

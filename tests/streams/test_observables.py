@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import Observable, operators
 from reactivex.disposable import Disposable
-from reactivex.scheduler import NewThreadScheduler
+from reactivex.scheduler import CurrentThreadScheduler, NewThreadScheduler
 from reactivex.subject import Subject
 
 from rxwow.errors import InvalidArgumentError, MissingBackpressureError, RxwowError
@@ -344,9 +345,14 @@ def test_cancel_inside_on_subscribe_subscribes_to_nothing() -> None:
             super().on_subscribe(subscription)
             self.cancel()
 
-    subject: Subject[int] = Subject()
-    from_observable(subject).subscribe(Cancelling())
-    assert subject.observers == []
+    subscriptions: list[str] = []
+
+    def subscribe(_: Any, __: Any) -> Any:
+        subscriptions.append("subscribed")
+        return Disposable()
+
+    from_observable(Observable(subscribe)).subscribe(Cancelling())
+    assert subscriptions == []
 
 
 # Cancel of a source that sends from inside subscribe.
@@ -389,6 +395,49 @@ def test_cancel_stops_a_source_that_never_returns(source: Observable[int], from_
     assert not probe.ended
 
 
+def test_cancel_in_the_trampoline_is_a_dispose_and_no_exception() -> None:
+    """RxPY's own way is taken where there is one; its sources and operators need not expect an exception."""
+    seen: list[Exception] = []
+    stopped: list[str] = []
+
+    def subscribe(observer: Any, _: Any) -> Any:
+        def send(*_: Any) -> None:
+            while not stopped and not seen:
+                try:
+                    observer.on_next(0)
+                except Exception as error:  # noqa: BLE001 - whatever comes is wrong
+                    seen.append(error)
+
+        CurrentThreadScheduler.singleton().schedule(send)
+        return Disposable(lambda: stopped.append("disposed"))
+
+    probe = Probe(UNBOUNDED, lambda _: probe.cancel())
+    from_observable(Observable(subscribe)).subscribe(probe)
+    assert (probe.items, seen, stopped) == ([0], [], ["disposed"])
+
+
+def test_cancel_disposes_the_source_while_an_item_is_taken_elsewhere() -> None:
+    """§3.5: on the thread that cancels, and not when `on_next` has come back."""
+    disposed, inside = threading.Event(), threading.Event()
+    observers: list[Any] = []
+
+    def subscribe(observer: Any, _: Any) -> Any:
+        observers.append(observer)
+        return Disposable(disposed.set)
+
+    def on_item(_: Any) -> None:
+        inside.set()
+        assert disposed.wait(PATIENCE_S)
+
+    probe = Probe(UNBOUNDED, on_item)
+    from_observable(Observable(subscribe)).subscribe(probe)
+    thread = on_a_thread(lambda: observers[0].on_next(0))
+    assert inside.wait(PATIENCE_S)
+    probe.cancel()
+    assert disposed.is_set()
+    assert joined(thread)
+
+
 # Sources that break the contract.
 
 
@@ -402,8 +451,13 @@ def test_sources_that_send_at_the_same_time_are_put_in_order() -> None:
         for number in range(500):
             subject.on_next((sender, number))
 
-    threads = [on_a_thread(lambda sender=sender: flood(sender)) for sender in range(8)]  # type: ignore[misc]
-    assert all(joined(thread) for thread in threads)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [on_a_thread(lambda sender=sender: flood(sender)) for sender in range(8)]  # type: ignore[misc]
+        assert all(joined(thread) for thread in threads)
+    finally:
+        sys.setswitchinterval(interval)
     assert len(probe.items) == 4000
     for sender in range(8):
         assert [number for of, number in probe.items if of == sender] == list(range(500))
