@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BATCH_TIME", "MOST_MESSAGES_A_BATCH", "run_turns"]
 
-BATCH_TIME: Final = 0.000_05
+BATCH_TIME: Final = 0.000_2
 """Seconds of messages that are settled together; those of a slower handler are settled one by one."""
 MOST_MESSAGES_A_BATCH: Final = 64
 

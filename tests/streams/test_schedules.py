@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -280,6 +281,25 @@ def test_blocking_iterable_is_closed_once_and_its_thread_ends(seeds: Sequence[in
     explore(scenario, seeds)
 
 
+def test_blocking_iterable_is_opened_on_its_own_thread(seeds: Sequence[int]) -> None:
+    """Also one whose length is known, which an inline source looks at when it is subscribed."""
+
+    def scenario(platform: ControlledPlatform) -> None:
+        opened_by: list[int] = []
+
+        class Sized(list[int]):
+            def __iter__(self) -> Iterator[int]:
+                platform.point("opening")
+                opened_by.append(get_ident())
+                return super().__iter__()
+
+        assert from_iterable(Sized([1, 2]), blocking=True).run() == 2
+        assert len(opened_by) == 1
+        assert get_ident() not in opened_by
+
+    explore(scenario, seeds[:100])
+
+
 def test_async_iterable_is_closed_once_and_its_loop_ends(seeds: Sequence[int]) -> None:
     def scenario(platform: ControlledPlatform) -> None:
         happened: list[str] = []
@@ -315,8 +335,21 @@ def test_async_iterator_is_woken_for_every_item_of_another_thread(seeds: Sequenc
     """F42: no timeout helps here, so a wake-up that is lost is a deadlock of the run."""
 
     def scenario(platform: ControlledPlatform) -> None:
+        taken = platform.event()
+
+        def source() -> Iterator[int]:
+            # The next signal, which would make up for a wake-up that was lost, waits for this item to be taken.
+            for number in range(5):
+                yield number
+                taken.wait()
+                taken.clear()
+
         async def consume() -> list[int]:
-            return [item async for item in from_iterable(lambda: iter(range(5)), blocking=True)]
+            got: list[int] = []
+            async for item in from_iterable(source, blocking=True):
+                got.append(item)
+                taken.set()
+            return got
 
         loop = platform.event_loop()
         try:
