@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
 import os
 import threading
@@ -19,8 +18,10 @@ from rxwow.execution.latch import Latch
 from rxwow.execution.options import check_count
 from rxwow.execution.parallelism import available_cpus
 from rxwow.execution.placement import choose, place
+from rxwow.execution.process import process, stop_forgotten
 from rxwow.execution.statistics import ExecutorStatistics
-from rxwow.execution.worker import MAX_SPIN, LoopWorker, ThreadWorker, Worker
+from rxwow.execution.worker import MAX_SPIN, Worker
+from rxwow.execution.worker_kinds import LoopWorker, ThreadWorker
 from rxwow.platform import PRODUCTION, current_platform
 from rxwow.streams.guard import check_may_wait
 
@@ -96,9 +97,9 @@ class KeyedExecutor:
         self._forgotten: weakref.finalize[..., KeyedExecutor] | None = None
         if self.platform is not PRODUCTION:
             return
-        _process.add(self)
-        self._forgotten = weakref.finalize(self, _stop_forgotten, self.name, tuple(self._workers))
-        # At the exit of the process, `_process` disposes those that are still referred to.
+        process.add(self)
+        self._forgotten = weakref.finalize(self, stop_forgotten, self.name, tuple(self._workers))
+        # At the exit of the process, `process` disposes those that are still referred to.
         self._forgotten.atexit = False
 
     def _set_up(self, max_in_flight: int, throughput: int, spin: float, name: str) -> None:
@@ -153,7 +154,7 @@ class KeyedExecutor:
 
         A process that was forked makes its own, when it first asks for it.
         """
-        return _process.get_shared()
+        return process.get_shared(lambda: cls(name="rxwow-shared"))
 
     # What dispatches ask.
 
@@ -362,65 +363,7 @@ class KeyedExecutor:
             worker.join()
 
     def _refuse_if_shared(self, call: str) -> None:
-        if self is _process.shared:
+        if self is process.shared:
             raise UsageError(
                 f"{call} on KeyedExecutor.shared(), which other code uses too; make an executor of your own to end it"
             )
-
-
-def _stop_forgotten(name: str, workers: Sequence[Worker]) -> None:
-    if any(worker.started for worker in workers):
-        warnings.warn(
-            f"executor {name!r} was neither drained nor disposed; use `with KeyedExecutor(...) as executor:`",
-            ResourceWarning,
-            stacklevel=2,
-        )
-    for worker in workers:
-        worker.stop(lambda: None)
-
-
-class _Process:
-    """The executors of this process; `_lock` guards the fields."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.shared: KeyedExecutor | None = None
-        self._executors: weakref.WeakSet[KeyedExecutor] = weakref.WeakSet()
-        self._inherited: list[KeyedExecutor] = []
-
-    def add(self, executor: KeyedExecutor) -> None:
-        with self._lock:
-            self._executors.add(executor)
-
-    def get_shared(self) -> KeyedExecutor:
-        with self._lock:
-            shared = self.shared
-        if shared is not None:
-            return shared
-        # Made outside the lock, which its own making takes; the loser of a race has started nothing.
-        made = KeyedExecutor(name="rxwow-shared")
-        with self._lock:
-            self.shared = self.shared or made
-            return self.shared
-
-    def forked(self) -> None:
-        """Begin anew in a child: its parent's threads are not here, and what they used stays the parent's.
-
-        The inherited executors are kept for ever, so that nothing of theirs is closed by being collected.
-        """
-        self._lock = threading.Lock()
-        self._inherited.extend(self._executors)
-        self._executors = weakref.WeakSet()
-        self.shared = None
-
-    def exiting(self) -> None:
-        with self._lock:
-            executors = [executor for executor in self._executors if executor is not self.shared]
-        for executor in executors:
-            executor.dispose_forgotten()
-
-
-_process = _Process()
-atexit.register(_process.exiting)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.forked)

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from rxwow.errors import RxwowError
 from rxwow.platform import Platform
 from rxwow.streams.containment import as_error, is_contained
+from rxwow.streams.description import describe
 from rxwow.streams.emitter import Emitter
 from rxwow.streams.guard import running_loop
 from rxwow.streams.protocols import Subscriber
@@ -107,11 +108,11 @@ class AsyncIterableEmitter(Emitter[T]):
             loses = not self._ended and not self._has_end()
             if loses:
                 self._error = RxwowError(
-                    f"the event loop that ran {self._factory!r} was closed before the end; keep the loop open until "
+                    f"the event loop that ran {describe(self._factory)} was closed before the end; keep the loop open until "
                     "the stream has ended, or cancel the subscription first"
                 )
         if loses:
-            logger.warning("the event loop that ran %r was closed before the end", self._factory)
+            logger.warning("the event loop that ran %s was closed before the end", describe(self._factory))
         self._drain()
 
     # On the loop's thread, or, when it is closed, on that of whoever noticed.
@@ -211,7 +212,7 @@ class AsyncIterableEmitter(Emitter[T]):
         else:
             self.fail(
                 RxwowError(
-                    f"the task that ran {self._factory!r} was cancelled before the end, as happens when its event loop "
+                    f"the task that ran {describe(self._factory)} was cancelled before the end, as happens when its event loop "
                     "is shut down"
                 )
             )
@@ -226,4 +227,4 @@ class AsyncIterableEmitter(Emitter[T]):
             if running_loop() is not self._loop or not is_contained(error):
                 raise
             if not isinstance(error, asyncio.CancelledError):
-                logger.exception("closing %r raised", self._factory)
+                logger.exception("closing %s raised", describe(self._factory))

@@ -13,6 +13,7 @@ from reactivex import abc
 from rxwow.errors import InvalidArgumentError
 from rxwow.platform import Platform, current_platform
 from rxwow.streams.containment import as_error, is_contained
+from rxwow.streams.description import describe
 from rxwow.streams.emitter import Emitter
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.inline import InlineEmitter
@@ -194,9 +195,9 @@ class _IterableEmitter(InlineEmitter[T]):
 
     def _warn_slow_pull(self, seconds: float) -> None:
         logger.warning(
-            "pulling %r took %.3f s and held the thread that asked for it; a source that waits should be made with "
+            "pulling %s took %.3f s and held the thread that asked for it; a source that waits should be made with "
             "Flowable.from_iterable(..., blocking=True)",
-            self._factory,
+            describe(self._factory),
             seconds,
         )
 
@@ -210,7 +211,7 @@ class _IterableEmitter(InlineEmitter[T]):
             except BaseException as error:
                 if not is_contained(error):
                     raise
-                logger.exception("closing %r raised", self._factory)
+                logger.exception("closing %s raised", describe(self._factory))
 
 
 class _BlockingEmitter(_IterableEmitter[T]):

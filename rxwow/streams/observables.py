@@ -19,6 +19,7 @@ from rxwow.streams.flowable import Flowable
 from rxwow.streams.guard import is_about_to_wait, may_wait
 from rxwow.streams.overflow import OverflowStrategy, OverflowStrategyName, overflow_strategy
 from rxwow.streams.protocols import Subscriber, Subscription
+from rxwow.streams.waiting import wait_for
 
 __all__ = ["ObservableSubscription", "from_observable"]
 
@@ -96,6 +97,7 @@ class ObservableSubscription(Emitter[T]):
         "_connecting",
         "_delivering",
         "_items",
+        "_platform",
         "_room",
         "_strategy",
         "_upstream",
@@ -106,6 +108,7 @@ class ObservableSubscription(Emitter[T]):
         self, subscriber: Subscriber[T], platform: Platform, strategy: OverflowStrategy, capacity: int
     ) -> None:
         super().__init__(subscriber, platform)
+        self._platform = platform
         self._strategy = strategy
         self._capacity = 0 if strategy is OverflowStrategy.ERROR else capacity
         self._items: deque[T] = deque()
@@ -158,7 +161,7 @@ class ObservableSubscription(Emitter[T]):
 
     def _accept(self, item: T) -> None:
         while not self._admit(item):
-            self._room.wait()
+            wait_for(self._room, self._platform)
         if self._connecting == get_ident() and self._upstream.is_disposed:
             raise _CancelledInsideError
 
@@ -189,7 +192,9 @@ class ObservableSubscription(Emitter[T]):
         if drains:
             self._begin_drain()
         elif drops:
-            logger.warning("%r sends more than is asked for; items are dropped (%s)", self, self._strategy)
+            logger.warning(
+                "an Observable sends more than is asked for; items are dropped (on_overflow=%r)", str(self._strategy)
+            )
         elif overflows:
             self._upstream_failed(MissingBackpressureError(self._capacity, self._remedy()))
             self._dispose_upstream()
@@ -247,4 +252,4 @@ class ObservableSubscription(Emitter[T]):
         try:
             self._upstream.dispose()
         except Exception:
-            logger.exception("disposing the source of %r raised", self)
+            logger.exception("disposing the subscription to an Observable raised")

@@ -47,6 +47,9 @@ class Subscriber(abc.ObserverBase[T_contra]):
 
     The calls come one at a time: `on_subscribe` first, then `on_next` at most as often as was requested, then at most
     one of `on_error` and `on_completed`.
+
+    A subscriber may also have a method `event_loop()`, which returns an event loop for a source that needs one and was
+    not subscribed on a thread that runs one.
     """
 
     __slots__ = ()

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from reactivex import abc
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
-from rxwow.platform import PRODUCTION, Platform, current_platform
+from rxwow.platform import Platform, current_platform
 from rxwow.streams.containment import as_error, is_contained
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.guard import about_to_wait, check_may_wait
 from rxwow.streams.protocols import UNBOUNDED, BatchSubscriber, Subscription
+from rxwow.streams.waiting import wait_for
 
 __all__ = ["run"]
 
 T = TypeVar("T")
 
 _NOTHING: Final = object()
-
-_LONGEST_WAIT: Final = 0.1 if sys.platform == "win32" else 1.0
-"""Seconds. A signal interrupts a wait, but not one that begins just after it came; and on Windows none at all."""
 
 
 def run(flowable: Flowable[T], scheduler: abc.SchedulerBase | None = None) -> T:
@@ -114,10 +110,7 @@ class _LastItem(BatchSubscriber[T], Generic[T]):
         self._ended.set()
 
     def wait(self) -> None:
-        # Python handles signals on the main thread alone, and there are none in a test's virtual time.
-        interruptible = self._platform is PRODUCTION and threading.current_thread() is threading.main_thread()
-        while not self._ended.wait(_LONGEST_WAIT if interruptible else None):
-            pass
+        wait_for(self._ended, self._platform)
 
     def cancel(self) -> None:
         with self._lock:

@@ -1,0 +1,123 @@
+"""The two kinds of worker: one with a thread of its own, and one on a loop that runs already."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from rxwow.execution.worker import Worker
+from rxwow.platform import Platform
+from rxwow.streams.guard import allow_waiting, forbid_waiting
+
+__all__ = ["LoopWorker", "ThreadWorker"]
+
+logger = logging.getLogger("rxwow.execution")
+
+
+class ThreadWorker(Worker):
+    """A worker with a thread and a loop of its own, both made when it gets its first message.
+
+    `_lock` guards `_loop` and `_ended`.
+    """
+
+    def __init__(
+        self, name: str, spin: float, platform: Platform, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None
+    ) -> None:
+        super().__init__(name, spin, platform)
+        self._loop_factory = loop_factory or platform.event_loop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: Callable[[], None] | None = None
+        self._thread = platform.thread(self._serve, name)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop or self._start()
+
+    @property
+    def started(self) -> bool:
+        return self._loop is not None
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = self._loop_factory()
+                if self._ended is None:
+                    self._thread.start()
+                else:
+                    self._loop.close()
+            return self._loop
+
+    def stop(self, ended: Callable[[], None]) -> None:
+        with self._lock:
+            self._ended = ended
+            loop = self._loop
+        if loop is None:
+            ended()
+        else:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def join(self) -> None:
+        if self.started:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        loop = self.loop
+        self.ident = threading.get_ident()
+        forbid_waiting(self.ident, f"the worker {self.name}")
+        asyncio.set_event_loop(loop)
+        while self._ended is None:
+            try:
+                loop.run_forever()
+            except BaseException:
+                logger.critical("the loop of worker %s was ended by an exception; it goes on", self.name, exc_info=True)
+        try:
+            self._finish(loop)
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+            allow_waiting(self.ident)
+            self._ended()
+
+    def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let what was cancelled come to its end, so that its clean-up runs and nothing is reported as lost."""
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            # A second cancel would end the clean-up that the first one has begun.
+            if not task.cancelling():
+                task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        # The outcomes of those tasks came back as turns.
+        while self.fifo or self._interrupted:
+            self._drain()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+class LoopWorker(Worker):
+    """A worker on a loop that runs already, in the thread that makes it; it has no thread and never closes the loop."""
+
+    def __init__(self, name: str, platform: Platform, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(name, 0.0, platform)
+        self._running_loop = loop
+        self.ident = threading.get_ident()
+        forbid_waiting(self.ident, f"the event loop that {name} works on")
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._running_loop
+
+    @property
+    def started(self) -> bool:
+        return False
+
+    def stop(self, ended: Callable[[], None]) -> None:
+        if self.ident is not None:
+            allow_waiting(self.ident)
+        # After the cancelled handlers have had their step.
+        if not self.call_soon(ended):
+            ended()
+
+    def join(self) -> None:
+        pass
