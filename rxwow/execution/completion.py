@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rxwow.execution.dispatch import Dispatch
     from rxwow.execution.mailbox import Mailbox
 
-__all__ = ["DUE", "FINISHED", "InnerResults", "Outcome", "Waiting", "waits_for"]
+__all__ = ["DUE", "FINISHED", "InnerResults", "Outcome", "Waiting", "begin_observable", "waits_for"]
 
 INNER_PREFETCH: Final = 16
 """Items asked of a handler's Flowable ahead of what was taken of it."""
@@ -92,7 +92,7 @@ def waits_for(value: object, kinds: dict[type, Begin | None]) -> Begin | None:
     elif isinstance(value, concurrent.futures.Future):
         begin = _begin_future
     elif isinstance(value, Observable):
-        begin = _begin_observable
+        begin = begin_observable
     elif isinstance(value, Awaitable):
         begin = _begin_awaitable
     if len(kinds) >= 1000:
@@ -168,7 +168,8 @@ def _begin_future(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value:
 # Observables: their items are results of the message, which is finished when they complete and all were taken.
 
 
-def _begin_observable(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
+def begin_observable(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
+    """Subscribe to what a handler returned, and wait for its end."""
     waiting.reason = "observable"
     inner = InnerResults(dispatch, mailbox, waiting)
     waiting.cancel = inner.cancel

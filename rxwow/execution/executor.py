@@ -305,7 +305,12 @@ class KeyedExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is None:
-            self.drain()
+            try:
+                self.drain()
+            except KeyboardInterrupt:
+                # The user is tired of waiting.
+                self.dispose()
+                raise
         else:
             self.dispose()
 

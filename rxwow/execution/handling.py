@@ -9,7 +9,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from rxwow.errors import HandlerExit, InvalidKeyError
-from rxwow.execution.completion import DUE, FINISHED, Begin, Outcome, Waiting, waits_for
+from rxwow.execution.completion import DUE, FINISHED, Begin, Outcome, Waiting, begin_observable, waits_for
 from rxwow.execution.failure import FAIL, SKIP, Retry
 from rxwow.execution.mailbox import Mailbox, NoKey
 
@@ -33,9 +33,19 @@ class Handling:
         self._dispatch = dispatch
 
     def begin_wait(
-        self, mailbox: Mailbox, item: Any, attempt: int, begin: Begin, result: Any, context: Context
+        self,
+        mailbox: Mailbox,
+        item: Any,
+        attempt: int,
+        begin: Begin,
+        result: Any,
+        context: Context,
+        results: list[Any],
     ) -> bool:
         """Let the message wait for what its handler returned."""
+        if results and begin is begin_observable:
+            # Its items go downstream without a turn; the result of the message before it must not come after them.
+            self._dispatch.emit(results)
         dispatch = self._dispatch
         waiting = Waiting(item, attempt, "")
         with dispatch.lock:
@@ -86,7 +96,7 @@ class Handling:
             return self.failed(mailbox, item, attempt, error, results)
         begin = waits_for(result, dispatch.kinds)
         if begin is not None:
-            return self.begin_wait(mailbox, item, attempt, begin, result, context)
+            return self.begin_wait(mailbox, item, attempt, begin, result, context, results)
         results.append(result)
         return True
 

@@ -69,7 +69,7 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
                 if result is None or (begin := waits_for(result, kinds)) is None:
                     results.append(result)
                 else:
-                    goes_on = handling.begin_wait(mailbox, item, 1, begin, result, context)
+                    goes_on = handling.begin_wait(mailbox, item, 1, begin, result, context, results)
             if not budget or not room:
                 break
         if goes_on:

@@ -93,6 +93,8 @@ class ThreadWorker(Worker):
         while self.fifo or self._interrupted:
             self._drain()
         loop.run_until_complete(loop.shutdown_asyncgens())
+        # The threads of asyncio.to_thread are this worker's too.
+        loop.run_until_complete(loop.shutdown_default_executor())
 
 
 class LoopWorker(Worker):

@@ -108,8 +108,8 @@ class AsyncIterableEmitter(Emitter[T]):
             loses = not self._ended and not self._has_end()
             if loses:
                 self._error = RxwowError(
-                    f"the event loop that ran {describe(self._factory)} was closed before the end; keep the loop open until "
-                    "the stream has ended, or cancel the subscription first"
+                    f"the event loop that ran {describe(self._factory)} was closed before the end; keep the loop open "
+                    "until the stream has ended, or cancel the subscription first"
                 )
         if loses:
             logger.warning("the event loop that ran %s was closed before the end", describe(self._factory))
@@ -212,8 +212,8 @@ class AsyncIterableEmitter(Emitter[T]):
         else:
             self.fail(
                 RxwowError(
-                    f"the task that ran {describe(self._factory)} was cancelled before the end, as happens when its event loop "
-                    "is shut down"
+                    f"the task that ran {describe(self._factory)} was cancelled before the end, as happens when its "
+                    "event loop is shut down"
                 )
             )
 

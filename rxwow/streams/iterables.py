@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 IterableOrFactory: TypeAlias = Iterable[T] | Callable[[], Iterable[T]]
 
+_NOTHING: Final = object()
+
 SLOW_PULL: Final = 0.1
 """Seconds; a pull that takes longer is logged, once a subscription, with the advice to say `blocking=True`."""
 
@@ -118,12 +120,11 @@ class _IterableEmitter(InlineEmitter[T]):
         """Pull one item at a time, so that a subscriber that cancels leaves the next in the iterator."""
         emitted = 0
         while emitted < limit and not self._ended and not self._at_once:
-            items, self._ahead = self._ahead, []
-            self._pull(iterator, items, 1)
+            item = self._ahead.pop() if self._ahead else self._pull_one(iterator)
             self._look_for_end()
-            if not items:
+            if item is _NOTHING:
                 break
-            emitted += self._deliver(items)
+            emitted += self._deliver((item,))
         return emitted
 
     def _open(self) -> Iterator[T] | None:
@@ -159,9 +160,25 @@ class _IterableEmitter(InlineEmitter[T]):
                 self._set_completed()
         took = self._platform.monotonic() - began
         self._most = 1 if took > LONG_PULL else min(2 * self._most, MOST_ITEMS_A_PULL)
-        if took > SLOW_PULL and not self._warned:
-            self._warned = True
+        if took > SLOW_PULL:
             self._warn_slow_pull(took)
+
+    def _pull_one(self, iterator: Iterator[T]) -> Any:
+        began = self._platform.monotonic()
+        item: Any = _NOTHING
+        try:
+            item = next(iterator, _NOTHING)
+        except BaseException as error:
+            if not is_contained(error):
+                raise
+            self._set_error(error)
+        else:
+            if item is _NOTHING:
+                self._set_completed()
+        took = self._platform.monotonic() - began
+        if took > SLOW_PULL:
+            self._warn_slow_pull(took)
+        return item
 
     def _look_for_end(self) -> None:
         """Complete with the last item where the end can be seen without waiting for it.
@@ -194,12 +211,14 @@ class _IterableEmitter(InlineEmitter[T]):
             self._completed = True
 
     def _warn_slow_pull(self, seconds: float) -> None:
-        logger.warning(
-            "pulling %s took %.3f s and held the thread that asked for it; a source that waits should be made with "
-            "Flowable.from_iterable(..., blocking=True)",
-            describe(self._factory),
-            seconds,
-        )
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "pulling %s took %.3f s and held the thread that asked for it; a source that waits should be made with "
+                "Flowable.from_iterable(..., blocking=True)",
+                describe(self._factory),
+                seconds,
+            )
 
     def _release(self) -> None:
         iterator, self._iterator = self._iterator, None

@@ -230,6 +230,9 @@ def check(plan: Plan, record: Record, taker: Taker, books: Callable[[], Dispatch
         assert started == sorted(started), f"key {key} out of order: {started}"
     # An Observable that has emitted all and whose completion was cut off is discarded, so it may end in both ways.
     whole = [message for message in record.finished if plan.kinds[message % len(plan.kinds)] != "observable"]
+    for key in range(plan.keys):
+        taken = [message for message in taker.taken if message % plan.keys == key]
+        assert taken == sorted(taken), f"results of key {key} out of order: {taken}"
     ends = Counter(whole) + Counter(record.discarded)
     assert not [message for message, count in ends.items() if count > 1], "a message ended twice"
     statistics = books()
