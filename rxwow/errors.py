@@ -67,7 +67,7 @@ class InvalidRequestError(UsageError, ValueError):
 class InvalidKeyError(UsageError, TypeError):
     """The key function raised, or returned something that can't be hashed; `item` is the message."""
 
-    def __init__(self, item: object, error: Exception) -> None:
+    def __init__(self, item: object, error: BaseException) -> None:
         super().__init__(
             f"no key for the message {_short(item)}: {type(error).__name__}: {error}; the key function must return "
             "something that can be hashed and compared"
@@ -114,13 +114,14 @@ class ExecutorClosedError(RxwowError):
 class HandlerExit(RxwowError):
     """A handler raised an exception that would have ended its thread or task; `__cause__` is that exception.
 
-    It is the failure of that message alone: the worker goes on.
+    It is the failure of that message alone: the worker goes on. The same holds for the other functions that the user
+    gives; `raised_by` says which it was.
     """
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, raised_by: str = "handler") -> None:
         super().__init__(
-            f"the handler raised {type(error).__name__}({error}); a handler fails by raising an Exception, and is "
-            "stopped by disposing the subscription or the executor"
+            f"the {raised_by} raised {type(error).__name__}({error}); it fails by raising an Exception, and is stopped "
+            "by disposing the subscription or the executor"
         )
         self.__cause__ = error
 

@@ -70,7 +70,7 @@ Begin = Callable[["Dispatch", "Mailbox", Waiting, Any, Context], None]
 """Starts to wait for what a handler returned; called on the mailbox's worker, inside no lock."""
 
 
-def waits_for(value: object, kinds: dict[type, Begin | None]) -> Begin | None:
+def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
     """Return how to wait for `value`, or None if it is a plain result.
 
     Args:
@@ -78,22 +78,23 @@ def waits_for(value: object, kinds: dict[type, Begin | None]) -> Begin | None:
         kinds: what was found out so far, by type; it is added to, and emptied when it has a thousand entries, since a
             program may make types without end.
     """
-    kind = type(value)
+    # Its type is asked, and never the value, whose `__class__` is user code: that of a lazy proxy may raise.
+    kind: type[object] = type(value)
     try:
         return kinds[kind]
     except KeyError:
         pass
-    if isinstance(value, types.GeneratorType):
+    if kind is types.GeneratorType:
         # Whether a generator can be awaited is a property of its code, not of its type.
         return _begin_awaitable if value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE else None
     begin: Begin | None = None
-    if isinstance(value, types.CoroutineType):
+    if issubclass(kind, types.CoroutineType):
         begin = _begin_coroutine
-    elif isinstance(value, concurrent.futures.Future):
+    elif issubclass(kind, concurrent.futures.Future):
         begin = _begin_future
-    elif isinstance(value, Observable):
+    elif issubclass(kind, Observable):
         begin = begin_observable
-    elif isinstance(value, Awaitable):
+    elif issubclass(kind, Awaitable):
         begin = _begin_awaitable
     if len(kinds) >= 1000:
         kinds.clear()
@@ -112,11 +113,10 @@ def _begin_coroutine(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, val
     def done(task: asyncio.Task[Any]) -> None:
         # A task that is cancelled before its first step never enters its coroutine; closing it says that this is known.
         value.close()
-        if task.cancelled():
-            outcome = Outcome(error=asyncio.CancelledError())
-        else:
-            error = task.exception()
-            outcome = Outcome(task.result()) if error is None else Outcome(error=error)
+        try:
+            outcome = Outcome(task.result())
+        except BaseException as error:  # noqa: BLE001 - what the handler raised, with where it was raised.
+            outcome = Outcome(error=error)
         dispatch.end_wait(mailbox, waiting, outcome)
 
     task.add_done_callback(done)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rxwow.errors import HandlerExit
 from rxwow.execution.completion import Begin, Outcome, Waiting
 from rxwow.execution.handling import Handling
 from rxwow.execution.mailbox import Mailbox, MailboxSet, NoKey
@@ -16,6 +17,7 @@ from rxwow.execution.outlet import Outlet
 from rxwow.execution.statistics import DispatchStatistics
 from rxwow.execution.turn import BATCH_TIME, MOST_MESSAGES_A_BATCH
 from rxwow.execution.window import InFlightWindow
+from rxwow.streams.containment import is_contained
 from rxwow.streams.protocols import BatchSubscriber, Subscriber, Subscription
 
 if TYPE_CHECKING:
@@ -87,7 +89,10 @@ class Dispatch(BatchSubscriber[Any]):
             keys = list(map(self.options.key, items))
             # Hashed before the lock is taken, since a hash is user code.
             set(keys)
-        except Exception:  # noqa: BLE001 - user code; found out and dealt with item by item.
+        except BaseException as error:
+            if not is_contained(error):
+                raise
+            # Found out and dealt with item by item.
             keys = [self._key_of(item) for item in items]
             keyless = True
         with self.lock:
@@ -109,7 +114,9 @@ class Dispatch(BatchSubscriber[Any]):
         try:
             key = self.options.key(item)
             hash(key)
-        except Exception as error:  # noqa: BLE001 - user code; it is the message's failure.
+        except BaseException as error:
+            if not is_contained(error):
+                raise
             return NoKey(error)
         return key
 
@@ -137,7 +144,12 @@ class Dispatch(BatchSubscriber[Any]):
             if not amount:
                 return
             self._requesting = True
-        upstream.request(amount)
+        try:
+            upstream.request(amount)
+        except BaseException as error:
+            # An exit on the main thread, which goes on from here; the source has ended without a word.
+            self.terminate(HandlerExit(error, "source or the key function"))
+            raise
         with self.lock:
             self._requesting = False
             more = self.window.has_batch() and not self._upstream_done and not self.closed
@@ -155,10 +167,13 @@ class Dispatch(BatchSubscriber[Any]):
             if self.closed:
                 self.window.succeed(len(results))
                 return
-            filled = self.mailboxes.retire(emptied) if emptied else emptied
+            filled, broken = self.mailboxes.retire(emptied) if emptied else (emptied, None)
             if results:
                 self.outlet.put(results)
             completes = self._upstream_done and not self.mailboxes
+        if broken is not None:
+            self.terminate(broken)
+            return
         # Messages that are here already come before those that the source is asked for now.
         if filled:
             worker.fifo.extend(filled)
@@ -253,7 +268,8 @@ class Dispatch(BatchSubscriber[Any]):
         for item in items:
             try:
                 on_discard(item)
-            except Exception:
+            except BaseException:
+                # An exit too: it would keep the other messages from being discarded, and the dispatch from its end.
                 logger.exception("on_discard of %s raised", self.options.name)
 
     def statistics(self) -> DispatchStatistics:

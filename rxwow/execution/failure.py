@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from rxwow.errors import InvalidArgumentError
+from rxwow.errors import HandlerExit, InvalidArgumentError
 
 __all__ = ["FAIL", "SKIP", "Backoff", "Decision", "FailurePolicy", "OnFailure", "Retry"]
 
@@ -119,10 +119,12 @@ class FailurePolicy:
             decision = on_failure(item, error)
             if not isinstance(decision, (_End, Retry)):
                 raise InvalidArgumentError("what on_failure returns", decision, "FAIL, SKIP or Retry(delay)")
-        except Exception as policy_error:  # noqa: BLE001 - user code; it ends the dispatch.
+        except BaseException as policy_error:  # noqa: BLE001 - user code; it ends the dispatch, and no worker.
             # The handler's error is what the user must see first; a policy that failed is a reason to stop.
             policy_error.__context__ = error
-            return FAIL, policy_error
+            if isinstance(policy_error, Exception):
+                return FAIL, policy_error
+            return FAIL, HandlerExit(policy_error, "function on_failure")
         return decision, error
 
 

@@ -52,7 +52,7 @@ class Handling:
             mailbox.waiting = waiting
         try:
             begin(dispatch, mailbox, waiting, result, context)
-        except Exception as error:  # noqa: BLE001 - user code; it is the message's failure.
+        except BaseException as error:  # noqa: BLE001 - user code; it is the message's failure.
             dispatch.end_wait(mailbox, waiting, Outcome(error=error))
         with dispatch.lock:
             # Who closed the dispatch before this cancelled nothing, since there was no `cancel` yet.

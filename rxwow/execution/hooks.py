@@ -56,6 +56,7 @@ class HookSet:
         for hook in self._hooks:
             try:
                 getattr(hook, event)(*arguments)
-            except Exception:
+            except BaseException:
+                # An exit too: it would take the turn with it that reports, and the messages of its mailbox.
                 logger.exception("%s of %r raised; the hook is taken out", event, hook)
                 self.remove(hook)

@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rxwow.errors import UsageError
 from rxwow.execution.completion import DUE, Waiting
+from rxwow.streams.containment import is_contained
 
 if TYPE_CHECKING:
     from rxwow.execution.dispatch import Dispatch
@@ -20,7 +22,7 @@ class NoKey:
 
     __slots__ = ("error",)
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.error = error
 
     def __repr__(self) -> str:
@@ -110,25 +112,40 @@ class MailboxSet:
                     made.append(mailbox)
                 else:
                     mailbox.append(item)
-            except Exception as error:  # noqa: BLE001 - user code; it is the message's failure.
-                # The equality of two keys raised.
+            except BaseException as error:
+                if not is_contained(error):
+                    raise
+                # The equality of two keys raised: that is the message's failure.
                 made.append(self._put_keyless(NoKey(error), item))
         self.peak = max(self.peak, len(by_key))
         return made
 
-    def retire(self, mailboxes: Sequence[Mailbox]) -> list[Mailbox]:
-        """Remove those of `mailboxes` that are empty; return the others, to which messages were added meanwhile."""
+    def retire(self, mailboxes: Sequence[Mailbox]) -> tuple[list[Mailbox], UsageError | None]:
+        """Remove those of `mailboxes` that are empty.
+
+        Returns:
+            The others, to which messages were added meanwhile, and None; or the error that the dispatch must end with,
+            as its mailboxes can't be told from each other any more.
+        """
         filled: list[Mailbox] = []
         by_key = self._by_key
-        for mailbox in mailboxes:
-            if mailbox:
-                filled.append(mailbox)
-            else:
-                del by_key[mailbox.key]
-                # The key is the user's and may be large; it must not outlive its messages.
-                mailbox.key = None
-                self._spare.append(mailbox)
-        return filled
+        try:
+            for mailbox in mailboxes:
+                if mailbox:
+                    filled.append(mailbox)
+                else:
+                    del by_key[mailbox.key]
+                    # The key is the user's and may be large; it must not outlive its messages.
+                    mailbox.key = None
+                    self._spare.append(mailbox)
+        except BaseException as error:  # noqa: BLE001 - of the user's keys.
+            refusal = UsageError(
+                f"a key has changed, or its comparison raised {type(error).__name__}, while its messages were handled; "
+                "a key must keep its hash and stay equal to itself"
+            )
+            refusal.__cause__ = error
+            return filled, refusal
+        return filled, None
 
     def take_all(self) -> list[Mailbox]:
         """Forget all mailboxes and return them."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from reactivex import abc
+from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, TimeoutScheduler
 
 from rxwow.errors import InvalidArgumentError
 from rxwow.platform import Platform, current_platform
@@ -19,12 +20,16 @@ __all__ = ["from_async_iterable"]
 
 T = TypeVar("T")
 
+_THREADED: Final = (NewThreadScheduler, EventLoopScheduler, TimeoutScheduler)
+"""Schedulers with threads of their own; a ThreadPoolScheduler is a NewThreadScheduler."""
+
 
 def from_async_iterable(async_iterable_or_factory: AsyncIterableOrFactory[T]) -> Flowable[T]:
     """Emit the items of an async iterable, as they are requested.
 
     `__anext__` is called only for an item that was requested, one call at a time, in a task of one event loop: the one
-    that runs on the subscribing thread, unless that thread is about to wait in `run()`; else the one that the
+    that runs on the subscribing thread, unless that thread is about to wait in `run()` or the subscribe-time scheduler
+    has threads of its own; else the one that the
     subscriber offers in its `event_loop()`, as a keyed dispatch does; else one of its own, on a thread that ends with
     the subscription. All signals are given there. A cancel stops an `__anext__` that waits, then calls `aclose`; it
     returns before they have ended.
@@ -48,9 +53,9 @@ def from_async_iterable(async_iterable_or_factory: AsyncIterableOrFactory[T]) ->
     """
     _check_argument(async_iterable_or_factory)
 
-    def publish(subscriber: Subscriber[T], _: abc.SchedulerBase | None) -> Subscription:
+    def publish(subscriber: Subscriber[T], scheduler: abc.SchedulerBase | None) -> Subscription:
         platform = current_platform()
-        loop = _loop_for(subscriber)
+        loop = _loop_for(subscriber, scheduler)
         emitter: AsyncIterableEmitter[T]
         if loop is not None:
             emitter = AsyncIterableEmitter(subscriber, platform, async_iterable_or_factory, loop)
@@ -68,8 +73,10 @@ def _check_argument(async_iterable_or_factory: object) -> None:
         raise InvalidArgumentError("async_iterable_or_factory", async_iterable_or_factory, allowed)
 
 
-def _loop_for(subscriber: Subscriber[Any]) -> asyncio.AbstractEventLoop | None:
-    loop = None if is_about_to_wait() else running_loop()
+def _loop_for(subscriber: Subscriber[Any], scheduler: abc.SchedulerBase | None) -> asyncio.AbstractEventLoop | None:
+    # RxPY's own run(), of an operator's result, waits as well, and says so by no more than such a scheduler.
+    elsewhere = is_about_to_wait() or isinstance(scheduler, _THREADED)
+    loop = None if elsewhere else running_loop()
     if loop is None:
         offer: Callable[[], asyncio.AbstractEventLoop | None] | None = getattr(subscriber, "event_loop", None)
         loop = None if offer is None else offer()

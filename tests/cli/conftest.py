@@ -1,6 +1,7 @@
 """What the tests of the command line share: files, handlers, and ways to run the command."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -39,6 +40,14 @@ def _leave_imports_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def _hear_ctrl_c() -> Iterator[None]:
+    """Let the processes of a test hear of Ctrl-C, which one started by a background job inherits as ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

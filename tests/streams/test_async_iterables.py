@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from reactivex.scheduler import CurrentThreadScheduler, NewThreadScheduler, ThreadPoolScheduler
 
 from rxwow.errors import InvalidArgumentError, RxwowError
 from rxwow.streams.async_emitter import MOST_ITEMS_A_TURN, _running
@@ -74,6 +75,10 @@ class Waiting:
         self.closed.set()
 
 
+def type_name(value: Any) -> str:
+    return type(value).__name__
+
+
 async def count_to(last: int) -> AsyncIterator[int]:
     for number in range(last):
         yield number
@@ -126,6 +131,22 @@ def test_running_loop_goes_before_the_offered_one() -> None:
 
     with loop_on_a_thread() as offered:
         asyncio.run(main(offered))
+
+
+@pytest.mark.parametrize(
+    "scheduler", [None, CurrentThreadScheduler(), NewThreadScheduler(), ThreadPoolScheduler(1)], ids=type_name
+)
+def test_scheduler_with_threads_of_its_own_goes_before_the_running_loop(scheduler: Any) -> None:
+    async def main() -> None:
+        threads: list[int] = []
+        from_async_iterable(lambda: count_to(1)).subscribe(
+            lambda _: threads.append(threading.get_ident()), scheduler=scheduler
+        )
+        await eventually(lambda: threads)
+        stays = scheduler is None or isinstance(scheduler, CurrentThreadScheduler)
+        assert (threads == [threading.get_ident()]) is stays
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("end", ["end", "cancel", "error"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import reactivex
+from reactivex import operators
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 from reactivex.scheduler import ImmediateScheduler, NewThreadScheduler
 
@@ -207,6 +208,16 @@ def test_interrupt_before_the_subscription_is_there_cancels_it_when_it_comes() -
     subscribe_now.set()
     assert subscribed.wait(PATIENCE_S)
     assert pulled == []
+
+
+@every_source
+def test_rxpy_run_of_an_operator_works_on_a_thread_with_a_running_loop(source: Source) -> None:
+    """`to_list()` may be a plain Observable, whose `run()` is RxPY's and knows nothing of loops."""
+
+    async def cell() -> object:
+        return reactivex.run(source.of(range(10)).pipe(operators.to_list()))
+
+    assert asyncio.run(cell()) == list(range(10))
 
 
 def test_async_source_runs_elsewhere_when_its_own_loop_waits() -> None:
