@@ -13,7 +13,7 @@ import inspect
 import types
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from reactivex import Observable
 
@@ -70,7 +70,7 @@ Begin = Callable[["Dispatch", "Mailbox", Waiting, Any, Context], None]
 """Starts to wait for what a handler returned; called on the mailbox's worker, inside no lock."""
 
 
-def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
+def waits_for(value: object, kinds: dict[type, Begin | None]) -> Begin | None:
     """Return how to wait for `value`, or None if it is a plain result.
 
     Args:
@@ -79,14 +79,15 @@ def waits_for(value: Any, kinds: dict[type, Begin | None]) -> Begin | None:
             program may make types without end.
     """
     # Its type is asked, and never the value, whose `__class__` is user code: that of a lazy proxy may raise.
-    kind: type[object] = type(value)
+    kind = type(value)
     try:
         return kinds[kind]
     except KeyError:
         pass
     if kind is types.GeneratorType:
         # Whether a generator can be awaited is a property of its code, not of its type.
-        return _begin_awaitable if value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE else None
+        code = cast(types.GeneratorType[Any, Any, Any], value).gi_code
+        return _begin_awaitable if code.co_flags & inspect.CO_ITERABLE_COROUTINE else None
     begin: Begin | None = None
     if issubclass(kind, types.CoroutineType):
         begin = _begin_coroutine

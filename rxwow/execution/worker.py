@@ -27,6 +27,9 @@ logger = logging.getLogger("rxwow.execution")
 
 DRAIN_TIME: Final = 0.002
 """Seconds of turns after which a worker lets its loop's timers and I/O have their turn."""
+LOOP_ROUNDS: Final = 3
+"""Rounds of the loop between two drains: a timer or I/O event, the future that it completes, and the task that waits
+for that future each take one, and none should wait for a drain of its own."""
 MAX_SPIN: Final = 0.001
 """Most seconds a worker may poll before it parks."""
 
@@ -155,8 +158,14 @@ class Worker(ABC):
                 # it: the messages in its FIFO have no other.
                 logger.critical("worker %s survived an exception", self.name, exc_info=True)
             if monotonic() >= deadline and (self.fifo or self._interrupted):
-                self.loop.call_soon(self._drain)
+                self._yield_to_loop(LOOP_ROUNDS)
                 return
+
+    def _yield_to_loop(self, rounds: int) -> None:
+        if rounds:
+            self.loop.call_soon(self._yield_to_loop, rounds - 1)
+        else:
+            self._drain()
 
     def _next(self) -> Mailbox | None:
         try:

@@ -29,10 +29,9 @@ def from_async_iterable(async_iterable_or_factory: AsyncIterableOrFactory[T]) ->
 
     `__anext__` is called only for an item that was requested, one call at a time, in a task of one event loop: the one
     that runs on the subscribing thread, unless that thread is about to wait in `run()` or the subscribe-time scheduler
-    has threads of its own; else the one that the
-    subscriber offers in its `event_loop()`, as a keyed dispatch does; else one of its own, on a thread that ends with
-    the subscription. All signals are given there. A cancel stops an `__anext__` that waits, then calls `aclose`; it
-    returns before they have ended.
+    has threads of its own; else the one that the subscriber offers in its `event_loop()`, as a keyed dispatch does;
+    else one of its own, on a thread that ends with the subscription. All signals are given there. A cancel stops an
+    `__anext__` that waits, then calls `aclose`; it returns before they have ended.
 
     Args:
         async_iterable_or_factory: an async iterable, or a function that makes a fresh one for each subscription, such

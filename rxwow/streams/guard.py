@@ -30,8 +30,11 @@ __all__ = [
 ]
 
 _lock = threading.Lock()
-_forbidden: dict[int, str] = {}
-"""Thread identifiers and what those threads are; guarded by `_lock`, as a lookup may meet a resize."""
+_forbidden: dict[int, list[str]] = {}
+"""Thread identifiers and what those threads are; guarded by `_lock`, as a lookup may meet a resize.
+
+A list, since a thread may be forbidden for more than one reason: two executors may work on its event loop.
+"""
 
 
 class _Scope(threading.local):
@@ -52,13 +55,17 @@ def forbid_waiting(ident: int, where: str) -> None:
         where: what the thread is, for the error: "worker 2 of executor 'rxwow'".
     """
     with _lock:
-        _forbidden[ident] = where
+        _forbidden.setdefault(ident, []).append(where)
 
 
 def allow_waiting(ident: int) -> None:
     """Undo `forbid_waiting`; a thread that ends must be taken back, as the system reuses its identifier."""
     with _lock:
-        _forbidden.pop(ident, None)
+        reasons = _forbidden.get(ident, [])
+        if len(reasons) > 1:
+            reasons.pop()
+        else:
+            _forbidden.pop(ident, None)
 
 
 def check_may_wait(call: str, instead: str) -> None:
@@ -126,7 +133,8 @@ def emitting_scheduler() -> abc.SchedulerBase | None:
 
 def _forbidden_here() -> str | None:
     with _lock:
-        return _forbidden.get(threading.get_ident())
+        reasons = _forbidden.get(threading.get_ident())
+        return reasons[-1] if reasons else None
 
 
 def _forget_threads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -73,6 +74,16 @@ class Told(ExecutionHook):
         self.events.append(("retried", dispatch, key, item, str(error), delay))
 
 
+def first_fails_when(go: threading.Event) -> Callable[[int], int]:
+    """Return a handler that waits until its source has sent all, and fails with message 1."""
+
+    def handler(message: int) -> int:
+        assert go.wait(PATIENCE)
+        return first_fails(message)
+
+    return handler
+
+
 def first_fails(message: int) -> int:
     if message == 1:
         raise ValueError("the first")
@@ -98,15 +109,16 @@ def test_after_a_skip_the_next_message_runs_and_the_skip_is_told(kind: str, capl
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_a_failure_the_rest_is_discarded_once_and_the_failure_is_told(kind: str) -> None:
     # F33.
-    told, discarded = Told(), list[int]()
+    told, discarded, go = Told(), list[int](), threading.Event()
     with KeyedExecutor(1) as executor:
         executor.add_hook(told)
-        handler = in_every_kind(first_fails)[kind]
+        handler = in_every_kind(first_fails_when(go))[kind]
         operator = keyed_dispatch(
             lambda _: "key", handler, executor=executor, on_failure=FAIL, name="shop", on_discard=discarded.append
         )
         collector = Collector(10)
         Flowable.from_iterable([0, 1, 2, 3]).pipe(operator).subscribe(collector)
+        go.set()
         assert collector.ended.wait(PATIENCE)
     assert collector.taken == [0]
     assert isinstance(collector.error, ValueError)
@@ -189,9 +201,11 @@ def test_a_hook_or_on_discard_that_raises_changes_nothing(raised: type[BaseExcep
         executor.add_hook(Bad())
         assert results_of(dispatched([1, 2], first_fails, executor, on_failure=SKIP)) == [2]
         executor.add_hook(Bad())
-        operator = keyed_dispatch(lambda _: 0, first_fails, executor=executor, on_discard=discard)
+        go = threading.Event()
+        operator = keyed_dispatch(lambda _: 0, first_fails_when(go), executor=executor, on_discard=discard)
         collector = Collector(10)
         Flowable.from_iterable([1, 2, 3]).pipe(operator).subscribe(collector)
+        go.set()
         assert collector.ended.wait(PATIENCE)
         assert isinstance(collector.error, ValueError)
         assert results_of(dispatched([5], str, executor)) == ["5"]

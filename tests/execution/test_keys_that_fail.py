@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +92,8 @@ def test_a_retry_does_not_give_a_message_a_key() -> None:
         return Retry(0) if len(attempts) < 3 else SKIP
 
     with KeyedExecutor(1) as executor:
-        operator = keyed_dispatch(lambda _: [], str, executor=executor, on_failure=policy)
+        no_key: Callable[[Any], Any] = list
+        operator = keyed_dispatch(lambda _: no_key(()), str, executor=executor, on_failure=policy)
         assert results_of(Flowable.from_iterable([1]).pipe(operator)) == []
     assert attempts == [1, 1, 1]
 
@@ -106,18 +108,15 @@ def test_an_equality_that_raises_is_the_failure_of_the_message_that_was_compared
         failed.append(message)
         return SKIP
 
-    gate = asyncio.Event
-
-    async def wait(message: int) -> int:
-        # Its key must be there when the next message's is compared with it.
-        await asyncio.sleep(0.01)
-        return message
-
-    assert gate
+    # The first key must be there when those of the next messages are compared with it.
+    gate: Future[str] = Future()
     with KeyedExecutor(1) as executor:
-        operator = keyed_dispatch(lambda message: keys[message], wait, executor=executor, on_failure=policy)
-        results = results_of(Flowable.from_iterable(range(4)).pipe(operator))
-    assert sorted(results + failed) == [0, 1, 2, 3]
+        operator = keyed_dispatch(lambda message: keys[message], lambda _: gate, executor=executor, on_failure=policy)
+        collector = Collector(10)
+        Flowable.from_iterable(range(4)).pipe(operator).subscribe(collector)
+        gate.set_result("done")
+        assert collector.ended.wait(PATIENCE)
+    assert collector.taken == ["done"]
     assert failed == [1, 2, 3]
 
 

@@ -12,6 +12,7 @@ import pytest
 import reactivex
 from reactivex import operators
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
+from reactivex.run import run as rxpy_run
 from reactivex.scheduler import ImmediateScheduler, NewThreadScheduler
 
 from rxwow.errors import BlockingCallError
@@ -215,7 +216,7 @@ def test_rxpy_run_of_an_operator_works_on_a_thread_with_a_running_loop(source: S
     """`to_list()` may be a plain Observable, whose `run()` is RxPY's and knows nothing of loops."""
 
     async def cell() -> object:
-        return reactivex.run(source.of(range(10)).pipe(operators.to_list()))
+        return rxpy_run(source.of(range(10)).pipe(operators.to_list()))
 
     assert asyncio.run(cell()) == list(range(10))
 

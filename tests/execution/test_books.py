@@ -1,0 +1,319 @@
+"""The books balance after every step: each message that was received is in one place, and ends in one way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from reactivex import Subject, abc
+
+from rxwow import FAIL, SKIP, Flowable, KeyedExecutor, Retry, keyed_dispatch
+from rxwow.execution import DispatchStatistics, ExecutionHook
+from rxwow.execution.dispatch import Dispatch
+from rxwow.streams.protocols import Subscriber, Subscription
+from rxwow.testing import DeterministicExecutor
+from tests.execution.collecting import PATIENCE, Collector, dispatched
+
+KINDS = ["plain", "failing", "blocking", "async", "future", "observable"]
+A_MOMENT = 0.001
+LATER = 0.01
+
+
+def check_books(statistics: DispatchStatistics) -> None:
+    """Check what holds at all times, also while messages move."""
+    window = statistics.window
+    assert window.admitted == (
+        window.succeeded + window.skipped + window.failed + window.discarded + window.in_flight
+    ), statistics
+    assert 0 <= window.in_flight <= window.limit, statistics
+    assert 0 <= window.peak_in_flight <= window.limit, statistics
+    assert window.requested >= 0, statistics
+
+
+@dataclass(eq=False)
+class Message:
+    number: int
+    key: int
+    kind: str
+    failures: int = 0
+
+
+class Push(Subscription):
+    """A source that sends when a rule says so, within the demand."""
+
+    def __init__(self) -> None:
+        self.demand = 0
+        self.ended = False
+        self.subscriber: Subscriber[Any]
+
+    def publish(self, subscriber: Subscriber[Any], scheduler: abc.SchedulerBase | None) -> Subscription:
+        self.subscriber = subscriber
+        subscriber.on_subscribe(self)
+        return self
+
+    def request(self, n: int) -> None:
+        self.demand += n
+
+    def cancel(self) -> None:
+        self.ended = True
+
+    def send(self, message: Message) -> None:
+        self.demand -= 1
+        self.subscriber.on_next(message)
+
+
+class Told(ExecutionHook):
+    def __init__(self) -> None:
+        self.skipped = 0
+        self.failed = 0
+
+    def message_skipped(self, dispatch: str, key: Any, item: Any, error: Exception) -> None:
+        self.skipped += 1
+
+    def message_failed(self, dispatch: str, key: Any, item: Any, error: Exception) -> None:
+        self.failed += 1
+
+
+class Books(RuleBasedStateMachine):
+    """A dispatch on controlled threads, whose source, handlers, subscriber and end are moved by rules."""
+
+    executor: DeterministicExecutor
+
+    @initialize(
+        workers=st.integers(1, 3),
+        window=st.sampled_from([1, 2, 3, 16, 33]),
+        throughput=st.sampled_from([1, 2, 16]),
+        seed=st.integers(0, 1000),
+        on_failure=st.sampled_from(["fail", "skip", "retry"]),
+    )
+    def begin(self, workers: int, window: int, throughput: int, seed: int, on_failure: str) -> None:
+        self.executor = DeterministicExecutor(workers, seed=seed, max_in_flight=window, throughput=throughput)
+        self.executor.__enter__()
+        self.platform = self.executor.controlled
+        self.source = Push()
+        self.collector = Collector(0)
+        self.told = Told()
+        self.executor.add_hook(self.told)
+        self.sent = 0
+        self.discarded: list[Message] = []
+        self.blocked = 0
+        self.pending: dict[int, Callable[[bool], None]] = {}
+        self.decision = {"fail": FAIL, "skip": SKIP, "retry": Retry(LATER)}[on_failure]
+        operator = keyed_dispatch(
+            lambda message: message.key,
+            self.handle,
+            executor=self.executor,
+            on_failure=lambda message, error: self.decide(message),
+            on_discard=self.discarded.append,
+        )
+        Flowable[Message](self.source.publish).pipe(operator).subscribe(self.collector)
+        (self.dispatch,) = list[Dispatch](self.executor._dispatches)
+
+    def decide(self, message: Message) -> Any:
+        message.failures += 1
+        # A retry succeeds in the end.
+        return SKIP if message.failures > 3 else self.decision
+
+    def handle(self, message: Message) -> Any:
+        return getattr(self, "handle_" + message.kind)(message)
+
+    def handle_plain(self, message: Message) -> int:
+        return message.number
+
+    def handle_failing(self, message: Message) -> int:
+        raise ValueError(message.number)
+
+    def handle_blocking(self, message: Message) -> int:
+        go = self.platform.event()
+        outcome: list[bool] = []
+
+        def finish(well: bool) -> None:
+            outcome.append(well)
+            go.set()
+
+        self.pending[message.number] = finish
+        self.blocked += 1
+        go.wait()
+        self.blocked -= 1
+        if not outcome[0]:
+            raise ValueError(message.number)
+        return message.number
+
+    async def handle_async(self, message: Message) -> int:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[int] = loop.create_future()
+
+        def set_outcome(well: bool) -> None:
+            if not future.done():
+                _ = future.set_result(message.number) if well else future.set_exception(ValueError(message.number))
+
+        self.pending[message.number] = lambda well: _call(loop, set_outcome, well)
+        return await future
+
+    def handle_future(self, message: Message) -> Future[int]:
+        future: Future[int] = Future()
+
+        def finish(well: bool) -> None:
+            if not future.cancelled():
+                _ = future.set_result(message.number) if well else future.set_exception(ValueError(message.number))
+
+        self.pending[message.number] = finish
+        return future
+
+    def handle_observable(self, message: Message) -> Subject[int]:
+        subject: Subject[int] = Subject()
+
+        def finish(well: bool) -> None:
+            if well:
+                subject.on_next(message.number)
+                subject.on_completed()
+            else:
+                subject.on_error(ValueError(message.number))
+
+        self.pending[message.number] = finish
+        return subject
+
+    @precondition(lambda self: self.source.demand > 0 and not self.source.ended)
+    @rule(key=st.integers(0, 3), kind=st.sampled_from(KINDS))
+    def send(self, key: int, kind: str) -> None:
+        self.source.send(Message(self.sent, key, kind))
+        self.sent += 1
+
+    @precondition(lambda self: self.source.demand > 0 and not self.source.ended)
+    @rule(keys=st.lists(st.integers(0, 3), min_size=2, max_size=10), kind=st.sampled_from(KINDS))
+    def send_many(self, keys: list[int], kind: str) -> None:
+        for key in keys:
+            if self.source.demand and not self.source.ended:
+                self.send(key, kind)
+
+    @precondition(lambda self: self.pending)
+    @rule(which=st.integers(0, 100), well=st.booleans())
+    def finish(self, which: int, well: bool) -> None:
+        numbers = list(self.pending)
+        self.pending.pop(numbers[which % len(numbers)])(well)
+
+    @rule(n=st.integers(1, 40))
+    def request(self, n: int) -> None:
+        self.collector.subscription.request(n)
+
+    @rule()
+    def settle(self) -> None:
+        """Let all threads do what they can, and compare the books with what was seen."""
+        self.platform.sleep(A_MOMENT)
+        statistics = self.dispatch.statistics()
+        window = statistics.window
+        # Nothing moves now, so each message in flight is in one of the places that are told apart.
+        assert window.in_flight == (statistics.mailboxed + self.blocked + statistics.waiting + statistics.untaken) or (
+            statistics.closed and window.in_flight == self.blocked + self._waiting_after_the_end()
+        ), statistics
+        assert window.admitted == self.sent
+        assert window.discarded == len(self.discarded)
+        assert (window.skipped, window.failed) == (self.told.skipped, self.told.failed)
+        if not statistics.closed:
+            assert window.succeeded <= len(self.collector.taken)
+            # What was neither asked for nor is in flight is less than a batch, once the subscriber has asked.
+            if self.dispatch.outlet.opened and not self.source.ended:
+                assert 0 <= window.limit - window.requested - window.in_flight < window.batch
+
+    def _waiting_after_the_end(self) -> int:
+        # A future that runs can't be cancelled; its message is in flight until it is done. Ours have not begun, so
+        # they are cancelled as all else is.
+        return 0
+
+    @rule()
+    def wait_for_retries(self) -> None:
+        self.platform.sleep(2 * LATER)
+
+    # The ends come seldom, or there would be little before them.
+
+    @precondition(lambda self: self.sent > 5 and not self.source.ended)
+    @rule(end=st.sampled_from(["complete", "error", "cancel", "dispose", "go on", "go on", "go on"]))
+    def end(self, end: str) -> None:
+        if end == "complete":
+            self.source.ended = True
+            self.source.subscriber.on_completed()
+        elif end == "error":
+            self.source.ended = True
+            self.source.subscriber.on_error(ValueError("the source"))
+        elif end == "cancel":
+            self.collector.subscription.cancel()
+        elif end == "dispose":
+            self.executor.dispose()
+
+    @invariant()
+    def the_books_balance(self) -> None:
+        statistics = self.dispatch.statistics()
+        check_books(statistics)
+        assert statistics.mailboxed + statistics.waiting + statistics.untaken <= statistics.window.in_flight
+
+    def teardown(self) -> None:
+        if not hasattr(self, "executor"):
+            return
+        self.executor.dispose()
+        for _ in range(len(self.pending) + 1):
+            for finish in [self.pending.pop(number) for number in list(self.pending)]:
+                finish(True)
+            self.platform.sleep(A_MOMENT)
+        self.executor.wait_closed()
+        statistics = self.dispatch.statistics()
+        check_books(statistics)
+        assert statistics.window.in_flight == 0, statistics
+        assert statistics.window.discarded == len(self.discarded) == len(set(self.discarded))
+        self.executor.__exit__(None, None, None)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[bool], None], argument: bool) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function, argument)
+
+
+@pytest.mark.timeout(120)
+def test_the_books_balance_after_every_step(soak: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL + 1, "rxwow")
+    examples = 5000 if soak else 80
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        Books, settings=settings(deadline=None, max_examples=examples, stateful_step_count=40)
+    )
+
+
+def test_the_books_balance_while_threads_run() -> None:
+    looks = 0
+    with KeyedExecutor(3, max_in_flight=32) as executor:
+
+        def handle(message: int) -> Any:
+            if message % 7 == 0:
+                raise ValueError(message)
+            return asyncio.sleep(0, message) if message % 3 else message
+
+        collector = Collector(100_000)
+        subscribing = threading.Thread(
+            target=lambda: dispatched(range(5000), handle, executor, on_failure=lambda *_: SKIP).subscribe(collector)
+        )
+        subscribing.start()
+        last = None
+        while not collector.ended.is_set():
+            for statistics in executor.statistics().dispatches:
+                check_books(statistics)
+                looks += 1
+                last = statistics
+        subscribing.join(PATIENCE)
+        assert not subscribing.is_alive()
+    assert looks
+    assert last is not None
+    assert len(collector.taken) == 5000 - len(range(0, 5000, 7))
