@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from rxwow.errors import ExecutorClosedError, InvalidArgumentError, UsageError
 from rxwow.execution.hooks import ExecutionHook, HookSet
 from rxwow.execution.latch import Latch
-from rxwow.execution.options import check_count
+from rxwow.execution.options import check_count, check_name
 from rxwow.execution.parallelism import available_cpus
 from rxwow.execution.placement import choose, place
 from rxwow.execution.process import process, stop_forgotten
@@ -107,8 +107,7 @@ class KeyedExecutor:
         check_count("throughput", throughput)
         if not isinstance(spin, (int, float)) or not 0 <= spin <= MAX_SPIN:
             raise InvalidArgumentError("spin", spin, f"a number of seconds from 0 to {MAX_SPIN}")
-        if not isinstance(name, str) or not name:
-            raise InvalidArgumentError("name", name, "a string that is not empty")
+        check_name(name)
         self.name = name
         self.max_in_flight = max_in_flight
         self.throughput = throughput

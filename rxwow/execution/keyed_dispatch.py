@@ -14,7 +14,7 @@ from rxwow.errors import InvalidArgumentError
 from rxwow.execution.dispatch import Dispatch
 from rxwow.execution.executor import KeyedExecutor
 from rxwow.execution.failure import FAIL, FailurePolicy, OnFailure
-from rxwow.execution.options import DispatchOptions, check_callable, check_count, is_async
+from rxwow.execution.options import DispatchOptions, check_callable, check_count, check_name, is_async
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.protocols import Subscriber, Subscription
 
@@ -146,7 +146,7 @@ def keyed_dispatch(
     """
     check_callable("key", key)
     check_callable("handler", handler)
-    _check_optional(executor, max_in_flight, throughput, on_discard)
+    _check_optional(executor, max_in_flight, throughput, on_discard, name)
     policy = FailurePolicy(on_failure)
     if run_in is not None:
         handler = _run_in(run_in, handler)
@@ -181,7 +181,9 @@ def keyed_dispatch(
     return dispatch
 
 
-def _check_optional(executor: object, max_in_flight: object, throughput: object, on_discard: object) -> None:
+def _check_optional(
+    executor: object, max_in_flight: object, throughput: object, on_discard: object, name: object
+) -> None:
     if executor is not None and not isinstance(executor, KeyedExecutor):
         raise InvalidArgumentError("executor", executor, "a KeyedExecutor, or None for the shared one")
     if max_in_flight is not None:
@@ -190,6 +192,8 @@ def _check_optional(executor: object, max_in_flight: object, throughput: object,
         check_count("throughput", throughput)
     if on_discard is not None:
         check_callable("on_discard", on_discard)
+    if name is not None:
+        check_name(name)
 
 
 class _RunIn:

@@ -11,7 +11,7 @@ from typing import Any
 from rxwow.errors import InvalidArgumentError
 from rxwow.execution.failure import FailurePolicy
 
-__all__ = ["DispatchOptions", "check_callable", "check_count", "is_async"]
+__all__ = ["DispatchOptions", "check_callable", "check_count", "check_name", "is_async"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,12 @@ def check_count(argument: str, value: object, least: int = 1) -> None:
     """Raise `InvalidArgumentError` unless `value` is a whole number of at least `least`; True is none."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidArgumentError(argument, value, f"a whole number of at least {least}")
+
+
+def check_name(value: object) -> None:
+    """Raise `InvalidArgumentError` unless `value` can be a name."""
+    if not isinstance(value, str) or not value:
+        raise InvalidArgumentError("name", value, "a string that is not empty")
 
 
 def check_callable(argument: str, value: object) -> None:

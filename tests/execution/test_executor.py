@@ -288,6 +288,6 @@ def test_uvloop_like_factories_give_the_loops() -> None:
     ],
     ids=str,
 )
-def test_arguments_of_a_dispatch_that_cannot_work_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_arguments_of_a_dispatch_that_cannot_work_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        keyed_dispatch(**{"key": same, "handler": same, **arguments})
+        keyed_dispatch(**({"key": same, "handler": same} | arguments))

@@ -93,8 +93,11 @@ def test_a_dispatch_says_where_its_messages_are() -> None:
         gate.wait_for_arrivals(1)
         statistics = only(executor.statistics())
         assert statistics.name == "orders"
-        assert (statistics.waiting, statistics.untaken, statistics.running) == (4, 3, 1)
-        assert (statistics.mailboxed, statistics.mailboxes) == (7, 5)
+        # Results are settled in batches: of one that runs some may be done already.
+        assert (statistics.waiting, statistics.untaken + statistics.running) == (4, 4)
+        assert statistics.running >= 1
+        assert statistics.mailboxed == 7
+        assert 5 <= statistics.mailboxes <= 4 + statistics.running
         assert statistics.peak_mailboxes >= 5
         assert dict(statistics.deepest) == {8: 3, 0: 1, 1: 1, 2: 1, 3: 1}
         window = statistics.window
@@ -273,23 +276,24 @@ def test_spin_is_effective() -> None:
 def test_on_discard_and_run_in_are_effective() -> None:
     # F107.
     discarded: list[int] = []
-    go = threading.Event()
+    go = [threading.Event(), threading.Event()]
 
     def handle(message: int) -> str:
-        assert go.wait(PATIENCE)
+        assert go[message > 0].wait(PATIENCE)
         return threading.current_thread().name
 
     with ThreadPoolExecutor(1, thread_name_prefix="own") as pool, KeyedExecutor(1) as executor:
         collector = Collector(1)
         operator = keyed_dispatch(lambda _: 0, handle, executor=executor, run_in=pool, on_discard=discarded.append)
         Flowable.from_iterable(range(5)).pipe(operator).subscribe(collector)
-        go.set()
+        go[0].set()
         while not collector.taken:
             assert not collector.ended.wait(0.001)
         collector.subscription.cancel()
+        go[1].set()
     assert collector.taken == ["own_0"]
-    assert discarded
-    assert discarded == sorted(set(discarded))
+    # Message 1 runs in the pool by now, or is taken back from there.
+    assert sorted(discarded) in ([2, 3, 4], [1, 2, 3, 4])
 
 
 def test_without_an_executor_the_shared_one_is_used() -> None:
