@@ -102,24 +102,20 @@ class _Dispatch:
         if self._intake.error is not None:
             raise BadInputError(f"{self._intake.error}; {handled} handled before") from self._intake.error
         if ending is Ending.DRAINED:
-            say(f"rxwow dispatch: stopped; {self._where_it_stopped()}")
-        report = self._report()
-        say("\n".join(report.lines()))
-        if ending is Ending.DRAINED:
+            # What was accepted is a beginning of the file, and all of it is done.
+            line = self._checker.last_line
+            say(f"rxwow dispatch: stopped; {f'lines up to {line:,} were handled' if line else 'nothing was handled'}")
+            say("\n".join(self._report(self._checker.finished).lines()))
             return 130
+        report = self._report(self._intake.received)
+        say("\n".join(report.lines()))
         return 0 if report.sound else 1
 
-    def _where_it_stopped(self) -> str:
-        # What came from the source just when it was cancelled was not accepted; it is the last that was read.
-        if self._run.first_discarded is not None:
-            return f"everything before line {self._run.first_discarded:,} was handled, nothing after it"
-        return f"everything up to line {self._intake.last_line:,} was handled, nothing after it"
-
-    def _report(self) -> Report:
+    def _report(self, received: int) -> Report:
         statistics = self._executor.statistics()
         return Report(
             title=f"rxwow dispatch: {self._source.name} by {self._options.key} to {self._handler.name}",
-            received=self._intake.received - self._run.discarded,
+            received=received,
             keys=self._intake.keys,
             results=self._results.count,
             destination=self._results.destination,

@@ -22,8 +22,7 @@ class Intake(Generic[T]):
     ended, or for display.
 
     Attributes:
-        received: messages taken so far.
-        last_line: on which the last of them began.
+        received: messages taken so far; when the run is stopped, the source may drop the last ones it took.
         most_in_flight: the most messages that were taken and not finished at one time.
         error: why no more could be read, if so.
     """
@@ -37,7 +36,6 @@ class Intake(Generic[T]):
         self._stopped = False
         self._histories: dict[Hashable, KeyHistory] = {}
         self.received = 0
-        self.last_line = 0
         self.most_in_flight = 0
         self.error: BadInputError | None = None
 
@@ -54,7 +52,6 @@ class Intake(Generic[T]):
                 if history is None:
                     history = histories[key] = KeyHistory(key)
                 self.received += 1
-                self.last_line = line
                 self.most_in_flight = max(self.most_in_flight, self.received - self._checker.finished)
                 yield Message(value, line, history)
         except BadInputError as error:

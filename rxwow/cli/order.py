@@ -64,6 +64,7 @@ class OrderChecker:
         started: handlers that were called.
         finished: handlers that are done, well or not.
         succeeded: handlers that are done and did not raise.
+        last_line: of those that are done, the one that was furthest down the file.
         violations: messages that came out of turn, or before the one ahead of them had finished.
         first_violation: what the first of them was.
     """
@@ -73,6 +74,7 @@ class OrderChecker:
         self.started = 0
         self.finished = 0
         self.succeeded = 0
+        self.last_line = 0
         self.violations = 0
         self.first_violation = ""
 
@@ -92,6 +94,7 @@ class OrderChecker:
         """Note that the handler is done with `message`."""
         with self._lock:
             self.finished += 1
+            self.last_line = max(self.last_line, message.line)
             self.succeeded += succeeded
             message.history.running = False
 

@@ -17,7 +17,7 @@ class Report:
 
     Attributes:
         title: what was done with what.
-        received: messages read, without those that were given up because the run was stopped.
+        received: messages that should have been handled.
         keys: different keys among them.
         results: results other than None.
         destination: where the results were written; empty if nowhere.

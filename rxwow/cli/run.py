@@ -59,10 +59,8 @@ class Run:
     by the calling thread alone.
 
     Attributes:
-        failures: messages whose handler failed; `_lock` guards this and the next three.
+        failures: messages whose handler failed; `_lock` guards it and `failure`.
         failure: the one that ended the run.
-        discarded: messages that were read and not handled, because the run was stopped.
-        first_discarded: the line of the first of them in the file.
         output_error: why the results could not be taken any more.
     """
 
@@ -85,8 +83,6 @@ class Run:
         self._unexpected: Exception | None = None
         self.failures = 0
         self.failure: Failure | None = None
-        self.discarded = 0
-        self.first_discarded: int | None = None
         self.output_error: BadInputError | StandardOutputClosedError | None = None
 
     def execute(
@@ -111,7 +107,6 @@ class Run:
                 handler,
                 executor=self._executor,
                 on_failure=self._decide,
-                on_discard=self._discarded,
                 name="rxwow dispatch",
             )
         )
@@ -123,7 +118,7 @@ class Run:
         interruptions = 0
         closing = False
         while (event := self._next(update)) is not _Event.CLOSED:
-            # By itself this stops no source that waits for more; the drain below does.
+            # The drain takes a moment to begin, in which more would be read; and this alone ends no source that waits.
             intake.stop()
             if event is _Event.INTERRUPTED:
                 interruptions += 1
@@ -194,11 +189,6 @@ class Run:
             if self.failure is None:
                 self.failure = failure
         return FAIL
-
-    def _discarded(self, message: Message[Any]) -> None:
-        with self._lock:
-            self.discarded += 1
-            self.first_discarded = min(message.line, self.first_discarded or message.line)
 
     def _ended_with(self, error: Exception) -> None:
         if not isinstance(error, ExecutorClosedError):

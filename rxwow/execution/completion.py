@@ -86,7 +86,7 @@ def waits_for(value: object, kinds: dict[type, Begin | None]) -> Begin | None:
         pass
     if kind is types.GeneratorType:
         # Whether a generator can be awaited is a property of its code, not of its type.
-        code = cast(types.GeneratorType[Any, Any, Any], value).gi_code
+        code = cast("types.GeneratorType[Any, Any, Any]", value).gi_code
         return _begin_awaitable if code.co_flags & inspect.CO_ITERABLE_COROUTINE else None
     begin: Begin | None = None
     if issubclass(kind, types.CoroutineType):

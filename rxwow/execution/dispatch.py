@@ -121,7 +121,13 @@ class Dispatch(BatchSubscriber[Any]):
         return key
 
     def on_error(self, error: Exception) -> None:
-        self.terminate(error)
+        with self.lock:
+            quiesced = self._upstream_done
+        if quiesced:
+            # A drain has cancelled the source; its messages finish.
+            logger.warning("the source of %s failed after it was cancelled", self.options.name, exc_info=error)
+        else:
+            self.terminate(error)
 
     def on_completed(self) -> None:
         with self.lock:
@@ -221,8 +227,17 @@ class Dispatch(BatchSubscriber[Any]):
     # The end.
 
     def terminate(self, error: Exception) -> None:
-        """End with `error`, now."""
+        """End with `error`, now, if it has not ended."""
         self.outlet.fail(error, at_once=True)
+        # Whoever else is just ending it may not have come to this.
+        self.close()
+
+    def refuse(self, mailbox: Mailbox, error: Exception) -> None:
+        """End with `error`, since the worker of `mailbox` serves it no more; account for a wait that is over."""
+        self.terminate(error)
+        results: list[Any] = []
+        self.handling.resume(mailbox, results)
+        self.results_taken(len(results))
 
     def quiesce(self) -> None:
         """Accept nothing more, and complete when what was accepted has finished."""
@@ -237,11 +252,7 @@ class Dispatch(BatchSubscriber[Any]):
                 return
             self.closed = True
             mailboxes = self.mailboxes.take_all()
-            cancels = [
-                (mailbox.worker, mailbox.waiting.cancel)
-                for mailbox in mailboxes
-                if mailbox.waiting is not None and mailbox.waiting.cancel is not None
-            ]
+            waits = [(mailbox, mailbox.waiting) for mailbox in mailboxes if mailbox.waiting is not None]
         if self._upstream is not None:
             self._upstream.cancel()
         queued: list[Any] = []
@@ -252,11 +263,20 @@ class Dispatch(BatchSubscriber[Any]):
                 except IndexError:
                     # A turn was faster.
                     break
-        for worker, cancel in cancels:
-            worker.call_soon(cancel)
+        for mailbox, waiting in waits:
+            self._cancel(mailbox, waiting)
         self.outlet.drop()
         self.discard(queued)
         self._executor.forget(self)
+
+    def _cancel(self, mailbox: Mailbox, waiting: Waiting) -> None:
+        if waiting.cancel is None or mailbox.worker.call_soon(waiting.cancel):
+            return
+        # The worker's loop was closed under it, so this thread is as good.
+        if waiting.reason == "awaitable":
+            self.end_wait(mailbox, waiting, Outcome(error=asyncio.CancelledError()))
+        else:
+            waiting.cancel()
 
     def discard(self, items: Sequence[Any]) -> None:
         """Give up messages that no handler has finished, each through `on_discard`."""
@@ -271,6 +291,11 @@ class Dispatch(BatchSubscriber[Any]):
             except BaseException:
                 # An exit too: it would keep the other messages from being discarded, and the dispatch from its end.
                 logger.exception("on_discard of %s raised", self.options.name)
+
+    def waits_for(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether a message waits for `task`, which runs its handler."""
+        with self.lock:
+            return task is not None and any(waiting.cancel == task.cancel for waiting in self.mailboxes.waits())
 
     def statistics(self) -> DispatchStatistics:
         """Return what the dispatch is doing now."""

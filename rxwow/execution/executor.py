@@ -9,10 +9,11 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from rxwow.errors import ExecutorClosedError, InvalidArgumentError, UsageError
+from rxwow.errors import BlockingCallError, ExecutorClosedError, InvalidArgumentError, UsageError
 from rxwow.execution.hooks import ExecutionHook, HookSet
 from rxwow.execution.latch import Latch
 from rxwow.execution.options import check_count, check_name
@@ -46,7 +47,7 @@ class KeyedExecutor:
     dispose after an exception. One that is forgotten is disposed, with a `ResourceWarning`, when it is collected or the
     process ends.
 
-    `_lock` guards `_state` and `_dispatches`.
+    `_lock` guards `_state`, `_dispatches` and `_unfinished`.
 
     Args:
         workers: how many; by default as many as this process may use CPUs (`available_cpus`).
@@ -116,6 +117,7 @@ class KeyedExecutor:
         self._lock = self.platform.lock()
         self._state = OPEN
         self._dispatches: set[Dispatch] = set()
+        self._unfinished = False
         self._process_id = os.getpid()
         self._idle = Latch(self.platform)
         self._closed = Latch(self.platform)
@@ -159,8 +161,8 @@ class KeyedExecutor:
 
     def accept(self, dispatch: Dispatch) -> ExecutorClosedError | None:
         """Take in a dispatch that is about to subscribe; return the error to end it with if it is too late."""
-        if os.getpid() != self._process_id:
-            return ExecutorClosedError(self.name, "it was made before this process was forked; make one in the child")
+        if self._inherited():
+            return self._inherited_error()
         with self._lock:
             if self._state == OPEN:
                 self._dispatches.add(dispatch)
@@ -169,6 +171,8 @@ class KeyedExecutor:
 
     def forget(self, dispatch: Dispatch) -> None:
         """Let go of a dispatch that has ended."""
+        if self._inherited():
+            return
         with self._lock:
             self._dispatches.discard(dispatch)
             idle = self._state != OPEN and not self._dispatches
@@ -201,6 +205,7 @@ class KeyedExecutor:
 
     def statistics(self) -> ExecutorStatistics:
         """Return what the executor, its workers and its dispatches are doing now."""
+        self._refuse_if_inherited()
         with self._lock:
             state, dispatches = self._state, list(self._dispatches)
         return ExecutorStatistics(
@@ -222,23 +227,30 @@ class KeyedExecutor:
                 return
             self._state = CLOSED
             dispatches = list(self._dispatches)
+            self._unfinished = bool(dispatches)
         error = ExecutorClosedError(self.name, "it was disposed before this dispatch had finished")
-        for dispatch in dispatches:
-            dispatch.terminate(error)
-        self._idle.open()
-        self._stop_workers()
+        with ExitStack() as ends:
+            # All of them, even if an exit comes out of a subscriber on the main thread.
+            ends.callback(self._stop_workers)
+            ends.callback(self._idle.open)
+            for dispatch in dispatches:
+                ends.callback(dispatch.terminate, error)
 
     def dispose_forgotten(self) -> None:
         """Dispose with a `ResourceWarning` at the exit of the process, if anything was started and never ended."""
         with self._lock:
-            ended = self._state == CLOSED
-        if not ended and any(worker.started for worker in self._workers):
+            forgotten = self._state != CLOSED and bool(
+                self._dispatches or any(worker.started for worker in self._workers)
+            )
+        if forgotten:
+            self.dispose()
+            # Last, as warnings may be errors.
             warnings.warn(
-                f"{self!r} was neither drained nor disposed before the process ended; use it in a `with` block",
+                f"executor {self.name!r} was neither drained nor disposed before the process ended; use it in a `with` "
+                "block",
                 ResourceWarning,
                 stacklevel=1,
             )
-            self.dispose()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Accept nothing more, wait until what was accepted has finished, and end: the graceful stop.
@@ -247,7 +259,7 @@ class KeyedExecutor:
             timeout: seconds; when they are over, what is left is disposed. None waits for as long as it takes.
 
         Returns:
-            Whether all that was accepted has finished.
+            Whether all that was accepted has finished; if not, the threads may take a moment longer (`wait_closed`).
 
         Raises:
             BlockingCallError: called on a worker, which would wait for itself.
@@ -255,18 +267,25 @@ class KeyedExecutor:
         self._refuse_if_shared("drain")
         check_may_wait("drain()", "call it on another thread, or await drain_async()")
         self._quiesce()
-        finished = self._idle.wait(timeout)
+        self._idle.wait(timeout)
         self.dispose()
+        finished = not self._unfinished
         if finished:
             self.wait_closed()
         return finished
 
     async def drain_async(self, timeout: float | None = None) -> bool:
-        """Do what `drain` does, without blocking the event loop."""
+        """Do what `drain` does, without blocking the event loop.
+
+        Raises:
+            BlockingCallError: awaited in a handler of this executor, which it would wait for.
+        """
         self._refuse_if_shared("drain_async")
+        self._refuse_in_own_handler()
         self._quiesce()
-        finished = await self._idle.wait_async(timeout)
+        await self._idle.wait_async(timeout)
         self.dispose()
+        finished = not self._unfinished
         if finished:
             await self.wait_closed_async()
         return finished
@@ -283,6 +302,7 @@ class KeyedExecutor:
         Raises:
             BlockingCallError: called on a worker, which would wait for itself.
         """
+        self._refuse_if_inherited()
         check_may_wait("wait_closed()", "call it on another thread, or await wait_closed_async()")
         closed = self._closed.wait(timeout)
         if closed:
@@ -291,6 +311,7 @@ class KeyedExecutor:
 
     async def wait_closed_async(self, timeout: float | None = None) -> bool:
         """Do what `wait_closed` does, without blocking the event loop."""
+        self._refuse_if_inherited()
         closed = await self._closed.wait_async(timeout)
         if closed:
             self._join_workers()
@@ -303,11 +324,14 @@ class KeyedExecutor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._inherited():
+            # The parent's block ends it.
+            return
         if error is None:
             try:
                 self.drain()
-            except KeyboardInterrupt:
-                # The user is tired of waiting.
+            except BaseException:
+                # The user is tired of waiting, or this thread must not wait.
                 self.dispose()
                 raise
         else:
@@ -320,6 +344,8 @@ class KeyedExecutor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._inherited():
+            return
         if error is None:
             try:
                 await self.drain_async()
@@ -366,7 +392,32 @@ class KeyedExecutor:
         for worker in self._workers:
             worker.join()
 
+    def _inherited(self) -> bool:
+        return os.getpid() != self._process_id
+
+    def _inherited_error(self) -> ExecutorClosedError:
+        return ExecutorClosedError(
+            self.name, "it was made before this process was forked, and is its parent's to end; make one in the child"
+        )
+
+    def _refuse_if_inherited(self) -> None:
+        """Refuse before any lock is taken: another thread may have held it when the process was forked."""
+        if self._inherited():
+            raise self._inherited_error()
+
+    def _refuse_in_own_handler(self) -> None:
+        task = asyncio.current_task()
+        with self._lock:
+            dispatches = list(self._dispatches)
+        if any(dispatch.waits_for(task) for dispatch in dispatches):
+            raise BlockingCallError(
+                "drain_async()",
+                "the handler that awaits it",
+                "await it elsewhere, or start it and go on: asyncio.create_task(executor.drain_async())",
+            )
+
     def _refuse_if_shared(self, call: str) -> None:
+        self._refuse_if_inherited()
         if self is process.shared:
             raise UsageError(
                 f"{call} on KeyedExecutor.shared(), which other code uses too; make an executor of your own to end it"

@@ -82,6 +82,9 @@ class Handling:
 
     def _try(self, mailbox: Mailbox, attempt: int, results: list[Any]) -> bool:
         dispatch = self._dispatch
+        if dispatch.closed:
+            # Its end discards the message.
+            return True
         try:
             item = mailbox.popleft()
         except IndexError:

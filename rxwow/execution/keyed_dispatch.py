@@ -173,7 +173,10 @@ def keyed_dispatch(
                 handler.check_picklable(dispatch)
             dispatch.outlet.start()
             if not dispatch.closed:
-                flowable.subscribe(dispatch, scheduler=scheduler)
+                try:
+                    flowable.subscribe(dispatch, scheduler=scheduler)
+                except Exception as error:  # noqa: BLE001 - a source that raises where it should call on_error.
+                    dispatch.terminate(error)
             return dispatch.outlet
 
         return Flowable(publish)

@@ -59,4 +59,11 @@ class Latch:
             await asyncio.wait_for(opened.wait(), timeout)
         except TimeoutError:
             return self.is_open
+        finally:
+            self._forget(on_open)
         return True
+
+    def _forget(self, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)

@@ -154,6 +154,10 @@ class MailboxSet:
         self._spare.clear()
         return mailboxes
 
+    def waits(self) -> list[Waiting]:
+        """Return what the messages that wait, wait for."""
+        return [mailbox.waiting for mailbox in self._by_key.values() if mailbox.waiting is not None]
+
     def sizes(self) -> list[tuple[Hashable, int, bool]]:
         """Return for each mailbox its key, how many messages it has queued, and whether a handler waits."""
         return [

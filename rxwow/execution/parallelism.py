@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +24,8 @@ def available_cpus(cgroup_root: Path = CGROUP_ROOT, own_cgroups: Path = OWN_CGRO
     True
     """
     counts = [_affinity()]
-    quota = _quota_v2(cgroup_root, own_cgroups) or _quota_v1(cgroup_root)
-    if quota is not None:
-        counts.append(math.ceil(quota))
+    quotas = [*_quotas_v2(cgroup_root, own_cgroups), *_quotas_v1(cgroup_root, own_cgroups)]
+    counts += map(math.ceil, quotas)
     override = os.environ.get("PYTHON_CPU_COUNT", "")
     if override.isdecimal():
         counts.append(int(override))
@@ -38,32 +38,43 @@ def _affinity() -> int:
     return os.cpu_count() or 1
 
 
-def _quota_v2(root: Path, own_cgroups: Path) -> float | None:
-    """Return the smallest quota of this process's cgroup and those above it, in CPUs."""
-    own = Path()
-    for line in _lines(own_cgroups):
-        if line.startswith("0::/"):
-            own = Path(line.removeprefix("0::/"))
-    quotas: list[float] = []
-    for directory in [own, *own.parents]:
+def _quotas_v2(root: Path, own_cgroups: Path) -> Iterator[float]:
+    """Yield the quotas of this process's cgroup and of those above it, in CPUs."""
+    for directory in _own_directories(own_cgroups, controller=""):
         for line in _lines(root / directory / "cpu.max"):
             quota, _, period = line.partition(" ")
-            if quota.isdecimal() and period.isdecimal() and int(period):
-                quotas.append(int(quota) / int(period))
-    return min(quotas, default=None)
+            yield from _cpus(quota, period)
 
 
-def _quota_v1(root: Path) -> float | None:
-    quota = "".join(_lines(root / "cpu" / "cpu.cfs_quota_us"))
-    period = "".join(_lines(root / "cpu" / "cpu.cfs_period_us"))
-    # A quota of -1 means none.
+def _quotas_v1(root: Path, own_cgroups: Path) -> Iterator[float]:
+    for directory in _own_directories(own_cgroups, controller="cpu"):
+        own = root / "cpu" / directory
+        yield from _cpus("".join(_lines(own / "cpu.cfs_quota_us")), "".join(_lines(own / "cpu.cfs_period_us")))
+
+
+def _own_directories(own_cgroups: Path, controller: str) -> list[Path]:
+    """Return the directories of this process's cgroup and of those above it, below where they are mounted.
+
+    In a container the path may be the host's, and only the root be there.
+    """
+    own = Path()
+    for line in _lines(own_cgroups):
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controller in controllers.split(","):
+            own = Path(path.lstrip("/"))
+    return [own, *own.parents]
+
+
+def _cpus(quota: str, period: str) -> Iterator[float]:
+    # "max" or -1 means none.
     if quota.isdecimal() and period.isdecimal() and int(period):
-        return int(quota) / int(period)
-    return None
+        yield int(quota) / int(period)
 
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines()
+        # The name of a cgroup is bytes.
+        return path.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return []

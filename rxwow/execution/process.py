@@ -19,14 +19,16 @@ __all__ = ["Process", "process", "stop_forgotten"]
 
 def stop_forgotten(name: str, workers: Sequence[Worker]) -> None:
     """End the workers of an executor that was collected, with a `ResourceWarning` if any had started."""
-    if any(worker.started for worker in workers):
+    started = any(worker.started for worker in workers)
+    for worker in workers:
+        worker.stop(lambda: None)
+    # Last, as warnings may be errors.
+    if started:
         warnings.warn(
             f"executor {name!r} was neither drained nor disposed; use `with KeyedExecutor(...) as executor:`",
             ResourceWarning,
             stacklevel=2,
         )
-    for worker in workers:
-        worker.stop(lambda: None)
 
 
 class Process:

@@ -48,10 +48,9 @@ class InFlightWindow:
 
     def to_request(self) -> int:
         """Take what should be asked for now: whole batches of the room that is not asked for yet, or nothing."""
+        amount = max(0, self._unrequested)
         if self._admitted or self._requested:
-            amount = self._unrequested - self._unrequested % self.batch
-        else:
-            amount = self._unrequested
+            amount -= amount % self.batch
         self._unrequested -= amount
         self._requested += amount
         return amount
@@ -63,6 +62,11 @@ class InFlightWindow:
     def admit(self, count: int) -> None:
         self._admitted += count
         self._requested -= count
+        if self._requested < 0:
+            # A source that breaks the rules sent more than was asked for. As much less is asked for later, or the
+            # window would be wider by that for ever.
+            self._unrequested += self._requested
+            self._requested = 0
         self._in_flight += count
         self._peak = max(self._peak, self._in_flight)
 

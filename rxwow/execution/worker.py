@@ -20,6 +20,7 @@ from rxwow.execution.mailbox import Mailbox
 from rxwow.execution.statistics import WorkerStatistics
 from rxwow.execution.turn import run_turns
 from rxwow.platform import Lock, Platform
+from rxwow.streams.containment import as_error
 
 __all__ = ["DRAIN_TIME", "MAX_SPIN", "Worker"]
 
@@ -56,6 +57,7 @@ class Worker(ABC):
         self._spins = False
         self._wakes = 0
         self._interrupted: tuple[Mailbox, int] | None = None
+        self._no_loop: Exception | None = None
 
     # Called from any thread.
 
@@ -95,12 +97,17 @@ class Worker(ABC):
             self._wake()
 
     def call_soon(self, callback: Callable[[], object]) -> bool:
-        """Have `callback` called on the worker's thread; return False if the worker has ended."""
+        """Have `callback` called on the worker's thread; return False if the worker has ended, or can't start."""
+        try:
+            loop = self.loop
+        except Exception as error:  # noqa: BLE001 - a user's loop factory, or no more threads; it ends the dispatches.
+            self._no_loop = error
+            return False
         try:
             if threading.get_ident() == self.ident:
-                self.loop.call_soon(callback)
+                loop.call_soon(callback)
             else:
-                self.loop.call_soon_threadsafe(callback)
+                loop.call_soon_threadsafe(callback)
         except RuntimeError:
             # The loop is closed.
             return False
@@ -117,17 +124,24 @@ class Worker(ABC):
             self._refuse()
 
     def _refuse(self) -> None:
-        """End the dispatches whose mailboxes can't be served, since the loop was closed under them."""
+        """End the dispatches whose mailboxes can't be served: the loop was closed under them, or there is none.
+
+        Parked first, then looked, as in `_park`: whoever submits from now on comes here again.
+        """
+        self._parked = True
+        interrupted, self._interrupted = self._interrupted, None
+        if interrupted is not None:
+            self._refuse_mailbox(interrupted[0])
         while True:
             try:
                 mailbox = self.fifo.popleft()
             except IndexError:
                 return
-            mailbox.dispatch.terminate(
-                ExecutorClosedError(
-                    self.name, "its event loop was closed; drain or dispose the executor before its loop"
-                )
-            )
+            self._refuse_mailbox(mailbox)
+
+    def _refuse_mailbox(self, mailbox: Mailbox) -> None:
+        closed = "its event loop was closed; drain or dispose the executor before its loop"
+        mailbox.dispatch.refuse(mailbox, self._no_loop or ExecutorClosedError(self.name, closed))
 
     def statistics(self) -> WorkerStatistics:
         return WorkerStatistics(
@@ -153,10 +167,11 @@ class Worker(ABC):
                 return
             try:
                 self._interrupted = run_turns(self, mailbox, budget)
-            except BaseException:
+            except BaseException as error:
                 # Only a bug of ours, or a KeyboardInterrupt out of a subscriber, comes here. The worker must outlive
-                # it: the messages in its FIFO have no other.
+                # it: the messages in its FIFO have no other. Those of this mailbox may be nowhere any more.
                 logger.critical("worker %s survived an exception", self.name, exc_info=True)
+                mailbox.dispatch.terminate(as_error(error))
             if monotonic() >= deadline and (self.fifo or self._interrupted):
                 self._yield_to_loop(LOOP_ROUNDS)
                 return

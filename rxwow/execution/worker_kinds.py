@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from rxwow.errors import InvalidArgumentError
+from rxwow.execution.mailbox import Mailbox
 from rxwow.execution.worker import Worker
 from rxwow.platform import Platform
 from rxwow.streams.guard import allow_waiting, forbid_waiting
@@ -19,7 +21,7 @@ logger = logging.getLogger("rxwow.execution")
 class ThreadWorker(Worker):
     """A worker with a thread and a loop of its own, both made when it gets its first message.
 
-    `_lock` guards `_loop` and `_ended`.
+    `_lock` guards `_loop`, `_has_thread` and `_ended`.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class ThreadWorker(Worker):
         super().__init__(name, spin, platform)
         self._loop_factory = loop_factory or platform.event_loop
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_thread = False
         self._ended: Callable[[], None] | None = None
         self._thread = platform.thread(self._serve, name)
 
@@ -37,17 +40,27 @@ class ThreadWorker(Worker):
 
     @property
     def started(self) -> bool:
-        return self._loop is not None
+        return self._has_thread
 
     def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = self._loop_factory()
-                if self._ended is None:
-                    self._thread.start()
-                else:
-                    self._loop.close()
+                loop = self._make_loop()
+                try:
+                    if self._ended is None:
+                        self._thread.start()
+                        self._has_thread = True
+                finally:
+                    if not self._has_thread:
+                        loop.close()
+                self._loop = loop
             return self._loop
+
+    def _make_loop(self) -> asyncio.AbstractEventLoop:
+        loop = self._loop_factory()
+        if not isinstance(loop, asyncio.AbstractEventLoop) or loop.is_running() or loop.is_closed():
+            raise InvalidArgumentError("what loop_factory returns", loop, "a new event loop, for this worker alone")
+        return loop
 
     def stop(self, ended: Callable[[], None]) -> None:
         with self._lock:
@@ -77,8 +90,12 @@ class ThreadWorker(Worker):
         finally:
             asyncio.set_event_loop(None)
             loop.close()
-            allow_waiting(self.ident)
-            self._ended()
+            try:
+                # What came after the last drain: a future, say, that another thread completed.
+                self._refuse()
+            finally:
+                allow_waiting(self.ident)
+                self._ended()
 
     def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let what was cancelled come to its end, so that its clean-up runs and nothing is reported as lost."""
@@ -114,12 +131,22 @@ class LoopWorker(Worker):
     def started(self) -> bool:
         return False
 
+    def submit(self, mailboxes: Sequence[Mailbox]) -> None:
+        super().submit(mailboxes)
+        if self._running_loop.is_closed():
+            # It may have been closed while a drain was due.
+            self._refuse()
+
     def stop(self, ended: Callable[[], None]) -> None:
-        if self.ident is not None:
-            allow_waiting(self.ident)
-        # After the cancelled handlers have had their step.
-        if not self.call_soon(ended):
+        def end() -> None:
+            # Not before: whoever waited on this thread would keep the loop from coming here.
+            if self.ident is not None:
+                allow_waiting(self.ident)
             ended()
+
+        # After the cancelled handlers have had their step.
+        if not self.call_soon(end):
+            end()
 
     def join(self) -> None:
         pass

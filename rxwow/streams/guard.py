@@ -29,7 +29,8 @@ __all__ = [
     "running_loop",
 ]
 
-_lock = threading.Lock()
+# Reentrant: the collector may come while it is held, find a forgotten executor, and give its thread back.
+_lock = threading.RLock()
 _forbidden: dict[int, list[str]] = {}
 """Thread identifiers and what those threads are; guarded by `_lock`, as a lookup may meet a resize.
 
@@ -140,7 +141,7 @@ def _forbidden_here() -> str | None:
 def _forget_threads() -> None:
     """In a forked child none of the registered threads lives, and another may have held the lock."""
     global _lock  # noqa: PLW0603
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _forbidden.clear()
     _scope.waiting, _scope.scheduler = False, None
 

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +23,8 @@ Command = Callable[..., Done]
 
 HANDLERS = """
     import asyncio
+    import os
+    import signal
     import threading
     from concurrent.futures import Future
 
@@ -57,6 +62,13 @@ HANDLERS = """
 
     def record_when_all_is_read(row):
         all_read.wait()
+        return record(row)
+
+    closing = threading.Event()
+
+    def interrupt(row):
+        os.kill(os.getpid(), signal.SIGINT)
+        closing.wait()
         return record(row)
 
     def record_nothing(row):
@@ -327,6 +339,65 @@ def test_a_broken_order_is_told_and_is_an_error(dispatch: Command, monkeypatch: 
     done = dispatch("data.csv", "record_later")
     assert done.status == 1
     assert figures(done)["order kept"].startswith("NO, ")
+
+
+def test_nothing_more_is_read_after_ctrl_c_even_before_the_drain_begins(
+    dispatch: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source_ended = threading.Event()
+    read_messages = Intake[Any].messages
+    close_run = run_module.Run._close
+
+    def messages(intake: Intake[Any]) -> Iterator[Message[Any]]:
+        yield from read_messages(intake)
+        source_ended.set()
+
+    def close(run: run_module.Run) -> None:
+        import_module("handlers").closing.set()
+        source_ended.wait()
+        close_run(run)
+
+    monkeypatch.setattr(Intake, "messages", messages)
+    monkeypatch.setattr(run_module.Run, "_close", close)
+    done = dispatch("data.csv", "interrupt", "--workers", "1", "--max-in-flight", "1")
+    assert done.status == 130
+    assert figures(done)["messages"].startswith("1 in ")
+
+
+def test_what_was_read_and_not_accepted_is_not_told_as_handled(
+    dispatch: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A source drops what it was just pulling when it is cancelled. Here: the second record, after the drain.
+    drained, pulled = threading.Event(), threading.Event()
+    read_messages = Intake[Any].messages
+
+    def messages(intake: Intake[Any]) -> Iterator[Message[Any]]:
+        source = read_messages(intake)
+        yield next(source)
+        os.kill(os.getpid(), signal.SIGINT)
+        drained.wait()
+        intake._stopped = False
+        second = next(source)
+        pulled.set()
+        yield second
+
+    def close(run: run_module.Run) -> None:
+        run._executor.drain()
+        drained.set()
+        pulled.wait()
+        run._events.put(run_module._Event.CLOSED)
+
+    monkeypatch.setattr(Intake, "messages", messages)
+    monkeypatch.setattr(run_module.Run, "_close", close)
+    os.mkfifo(folder / "pipe")
+    feeder = threading.Thread(target=(folder / "pipe").write_bytes, args=(b"key,number\na,1\na,2\n",))
+    feeder.start()
+    done = dispatch("pipe", "record")
+    feeder.join()
+    assert done.status == 130
+    assert "rxwow dispatch: stopped; lines up to 2 were handled\n" in done.error
+    assert figures(done)["messages"].startswith("1 in ")
+    assert "NO HANDLER" not in done.error
 
 
 def test_an_error_of_the_library_is_told_in_one_line(

@@ -164,9 +164,7 @@ def test_ctrl_c_finishes_what_was_accepted(
     done = finish(process)
     assert done.status == 130, done
     assert sorted((folder / "out.ndjson").read_text().splitlines()) == ['"0"', '"1"', '"2"']
-    assert done.error.splitlines()[0] == (
-        "rxwow dispatch: stopped; everything up to line 4 was handled, nothing after it"
-    )
+    assert done.error.splitlines()[0] == "rxwow dispatch: stopped; lines up to 4 were handled"
     assert "messages    3 in" in done.error
     assert "order kept  yes, checked for each of 3 messages" in done.error
 
@@ -207,7 +205,7 @@ def test_ctrl_c_ends_the_wait_for_standard_input(start: Start) -> None:
     assert process.wait() == 130
     assert process.stderr is not None
     error = process.stderr.read().decode()
-    assert "everything up to line 2 was handled" in error
+    assert "stopped; lines up to 2 were handled" in error
     assert "messages    1 in" in error
     assert "Fatal" not in error
 

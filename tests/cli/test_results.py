@@ -118,7 +118,12 @@ def test_the_error_that_is_under_way_is_the_one_that_is_told(monkeypatch: pytest
         raise ValueError("first")
 
 
-def test_a_write_that_hangs_does_not_hang_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_write_that_hangs_does_not_hang_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(io.StringIO):
+        def flush(self) -> None:
+            pytest.fail("this would wait for ever")
+
+    monkeypatch.setattr(sys, "stdout", Hanging())
     results = Results("-")
     results.writing = True
     results.close()

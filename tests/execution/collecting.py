@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import reactivex
+from reactivex import abc
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.streams.protocols import Subscriber, Subscription
@@ -49,6 +50,30 @@ class Collector(Subscriber[Any]):
 
     def on_completed(self) -> None:
         self.ended.set()
+
+
+class Push(Subscription):
+    """A source that sends when it is told to, within the demand."""
+
+    def __init__(self) -> None:
+        self.demand = 0
+        self.ended = False
+        self.subscriber: Subscriber[Any]
+
+    def publish(self, subscriber: Subscriber[Any], scheduler: abc.SchedulerBase | None) -> Subscription:
+        self.subscriber = subscriber
+        subscriber.on_subscribe(self)
+        return self
+
+    def request(self, n: int) -> None:
+        self.demand += n
+
+    def cancel(self) -> None:
+        self.ended = True
+
+    def send(self, message: Any) -> None:
+        self.demand -= 1
+        self.subscriber.on_next(message)
 
 
 class Arrivals:

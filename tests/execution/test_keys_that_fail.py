@@ -50,6 +50,10 @@ BAD_KEYS: dict[str, Callable[[], Any]] = {
 }
 
 
+def no_key_at_all(_: int) -> Any:
+    return []
+
+
 def key_of(bad: Callable[[], Any]) -> Callable[[int], Any]:
     return lambda message: bad() if message % 5 == 3 else message % 3
 
@@ -92,8 +96,7 @@ def test_a_retry_does_not_give_a_message_a_key() -> None:
         return Retry(0) if len(attempts) < 3 else SKIP
 
     with KeyedExecutor(1) as executor:
-        no_key: Callable[[Any], Any] = list
-        operator = keyed_dispatch(lambda _: no_key(()), str, executor=executor, on_failure=policy)
+        operator = keyed_dispatch(no_key_at_all, str, executor=executor, on_failure=policy)
         assert results_of(Flowable.from_iterable([1]).pipe(operator)) == []
     assert attempts == [1, 1, 1]
 
@@ -111,7 +114,7 @@ def test_an_equality_that_raises_is_the_failure_of_the_message_that_was_compared
     # The first key must be there when those of the next messages are compared with it.
     gate: Future[str] = Future()
     with KeyedExecutor(1) as executor:
-        operator = keyed_dispatch(lambda message: keys[message], lambda _: gate, executor=executor, on_failure=policy)
+        operator = keyed_dispatch(keys.__getitem__, lambda _: gate, executor=executor, on_failure=policy)
         collector = Collector(10)
         Flowable.from_iterable(range(4)).pipe(operator).subscribe(collector)
         gate.set_result("done")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -14,7 +15,7 @@ import pytest
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.execution.dispatch import Dispatch
 from rxwow.execution.mailbox import Mailbox
-from rxwow.streams.protocols import UNBOUNDED
+from rxwow.streams.protocols import UNBOUNDED, BatchSubscriber, Subscriber, Subscription
 from rxwow.testing import ControlledPlatform, run
 from tests.execution.handlers import Gate, OrderWatch
 from tests.streams.probe import Probe
@@ -41,6 +42,32 @@ def dispatch_of(executor: KeyedExecutor) -> Dispatch:
     with executor._lock:
         (dispatch,) = executor._dispatches
     return dispatch
+
+
+class AllAtOnce(Subscription):
+    """Emits everything in one batch, so that the mailbox of a key exists until its last message."""
+
+    def __init__(self, subscriber: BatchSubscriber[Any], items: list[Any]) -> None:
+        self._subscriber = subscriber
+        self._items = items
+
+    def request(self, n: int) -> None:
+        assert n >= len(self._items)
+        self._subscriber.on_next_batch(self._items)
+        self._subscriber.on_completed()
+
+    def cancel(self) -> None:
+        pass
+
+
+def all_at_once(items: list[Any]) -> Flowable[Any]:
+    def publish(subscriber: Subscriber[Any], _: object) -> Subscription:
+        assert isinstance(subscriber, BatchSubscriber)
+        subscription = AllAtOnce(subscriber, items)
+        subscriber.on_subscribe(subscription)
+        return subscription
+
+    return Flowable(publish)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -99,6 +126,7 @@ def test_a_mailbox_is_gone_once_it_has_no_messages_and_comes_back() -> None:
 
 @pytest.mark.parametrize("throughput", [1, 3])
 def test_a_mailbox_stays_on_its_worker_while_it_exists(throughput: int) -> None:
+    # F26: there is no moment at which a key has two owners.
     threads: dict[int, set[int]] = defaultdict(set)
     gate = Gate()
 
@@ -119,6 +147,31 @@ def test_a_mailbox_stays_on_its_worker_while_it_exists(throughput: int) -> None:
         probe.wait_for_end()
     assert all(len(idents) == 1 for idents in threads.values())
     assert len({ident for idents in threads.values() for ident in idents}) == 3
+
+
+@pytest.mark.seeds(100, soak=3000)
+def test_a_mailbox_stays_on_its_worker_under_every_schedule(seed: int) -> None:
+    threads: dict[int, set[int]] = defaultdict(set)
+
+    async def waits(key: int) -> None:
+        await asyncio.sleep(0.1)
+        threads[key].add(threading.get_ident())
+
+    def handler(message: tuple[int, int]) -> Any:
+        key, number = message
+        threads[key].add(threading.get_ident())
+        return waits(key) if number % 2 else None
+
+    def scenario(_: ControlledPlatform) -> None:
+        random = Random(seed)
+        messages = [(random.randrange(4), number) for number in range(30)]
+        with KeyedExecutor(3, max_in_flight=30, throughput=random.choice([1, 2])) as executor:
+            dispatch = keyed_dispatch(lambda message: message[0], handler, executor=executor)
+            all_at_once(messages).pipe(dispatch).run()
+
+    run(scenario, seed)
+    assert threads
+    assert all(len(idents) == 1 for idents in threads.values())
 
 
 @pytest.mark.seeds(150, soak=5000)

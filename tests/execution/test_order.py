@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reactivex.subject import Subject
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.testing import ControlledPlatform, run
@@ -110,6 +111,37 @@ def test_waiting_messages_come_before_what_the_source_sends_next() -> None:
         source = Flowable.from_iterable(["a1", "a2", "a3", "b1", "a4"])
         source.pipe(keyed_dispatch(lambda message: message[0], started.append, executor=executor)).run()
     assert [message for message in started if message[0] == "a"] == ["a1", "a2", "a3", "a4"]
+
+
+def test_handlers_that_send_and_ask_for_more_lose_none() -> None:
+    # F16: each message is sent, and asked for, from inside the turn or the emission of the one before it.
+    subject: Subject[tuple[int, int]] = Subject()
+    watch = OrderWatch()
+
+    def handler(message: tuple[int, int]) -> Any:
+        key, generation = message
+        if key < 0:
+            for other in range(50):
+                subject.on_next((other, 0))
+        elif generation < 20:
+            subject.on_next((key, generation + 1))
+        return watch(message)
+
+    def take(_: Any) -> None:
+        probe.request(1)
+        if len(probe.items) == 1 + 50 * 21:
+            subject.on_completed()
+
+    with KeyedExecutor(workers=1, throughput=2) as executor:
+        probe = Probe(demand=1, on_item=take)
+        source = Flowable.from_observable(subject, on_overflow="buffer", capacity=2000)
+        source.pipe(keyed_dispatch(key_of, handler, executor=executor)).subscribe(probe)
+        subject.on_next((-1, 0))
+        probe.wait_for_end()
+    probe.check()
+    assert probe.errors == []
+    assert watch.breaches == []
+    assert watch.handled == {-1: [0], **{key: list(range(21)) for key in range(50)}}
 
 
 def test_two_sources_with_equal_keys_do_not_mix() -> None:

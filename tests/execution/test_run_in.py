@@ -179,7 +179,7 @@ def test_what_fails_in_another_process_is_the_messages_failure(
     with pytest.raises(ValueError, match="3"):
         dispatched([3], run_in_handlers.fail, executor, run_in=processes).run()
     # A message that can't be sent is a failed message too.
-    unsendable = [lambda: 1, 4]
+    unsendable: list[Any] = [lambda: 1, 4]
     operator = keyed_dispatch(id, run_in_handlers.square, executor=executor, run_in=processes, on_failure=SKIP)
     assert results_of(Flowable.from_iterable(unsendable).pipe(operator)) == [16]
 
@@ -237,7 +237,8 @@ def test_an_async_handler_is_refused_with_a_pool(handler: Any) -> None:
 
 
 def test_what_is_no_executor_is_refused(executor: KeyedExecutor) -> None:
-    for value in (executor, 4, "threads", Future()):
+    future: Future[Any] = Future()
+    for value in (executor, 4, "threads", future):
         pool: Any = value
         with pytest.raises(InvalidArgumentError, match=r"run_in must be a concurrent\.futures\.Executor"):
             keyed_dispatch(hash, str, run_in=pool)

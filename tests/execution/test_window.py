@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from random import Random
@@ -12,7 +13,7 @@ import reactivex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rxwow import Flowable, KeyedExecutor, keyed_dispatch
+from rxwow import SKIP, Backoff, Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.execution.window import InFlightWindow
 from rxwow.streams.protocols import UNBOUNDED, Subscriber, Subscription
 from rxwow.testing import ControlledPlatform, run
@@ -26,15 +27,19 @@ def same(number: int) -> int:
 class CountingSource(Subscription):
     """Emits what is asked for, on the asking thread, and notes each request."""
 
-    def __init__(self, subscriber: Subscriber[Any], items: Sequence[Any]) -> None:
+    def __init__(self, subscriber: Subscriber[Any], items: Sequence[Any], lump: int = 1) -> None:
         self.requests: list[int] = []
+        self.emitted = 0
+        self._lump = lump
         self._subscriber = subscriber
         self._items = list(items)
 
     def request(self, n: int) -> None:
         self.requests.append(n)
-        items, self._items = self._items[:n], self._items[n:]
+        count = n * self._lump
+        items, self._items = self._items[:count], self._items[count:]
         for item in items:
+            self.emitted += 1
             self._subscriber.on_next(item)
         if items and not self._items:
             self._subscriber.on_completed()
@@ -43,11 +48,13 @@ class CountingSource(Subscription):
         self._items = []
 
 
-def counting(items: Sequence[Any]) -> tuple[Flowable[Any], list[CountingSource]]:
+def counting(
+    items: Sequence[Any], make: Callable[[Subscriber[Any], Sequence[Any]], CountingSource] = CountingSource
+) -> tuple[Flowable[Any], list[CountingSource]]:
     made: list[CountingSource] = []
 
     def publish(subscriber: Subscriber[Any], _: object) -> Subscription:
-        made.append(CountingSource(subscriber, items))
+        made.append(make(subscriber, items))
         subscriber.on_subscribe(made[0])
         return made[0]
 
@@ -178,8 +185,6 @@ def test_nothing_is_asked_of_the_source_before_the_first_request() -> None:
 
 def test_messages_that_fail_for_ever_fill_the_window_until_their_policy_ends_them() -> None:
     # F12: a message that waits for a retry is in flight; the bound of attempts is the way out.
-    from rxwow import SKIP, Backoff
-
     def scenario(_: ControlledPlatform) -> None:
         def handler(number: int) -> int:
             if number < 16:
@@ -205,19 +210,59 @@ def test_what_a_plain_observable_sends_too_much_is_kept_in_order() -> None:
     assert handled == list(range(2000))
 
 
+@pytest.mark.parametrize("window", [1, 2, 16, 17])
+def test_a_source_that_sends_lumps_does_not_widen_the_window(window: int) -> None:
+    # F14: what comes beyond the request is kept, and as much less is asked for after it.
+    finished = 0
+    room: list[int] = []
+
+    def count(_: Any) -> None:
+        nonlocal finished
+        finished += 1
+
+    class Lumps(CountingSource):
+        def request(self, n: int) -> None:
+            room.append(window - (self.emitted - finished) - n)
+            super().request(n)
+
+    source, _ = counting(range(1000), lambda subscriber, items: Lumps(subscriber, items, lump=5))
+    with KeyedExecutor(workers=2, max_in_flight=window) as executor:
+        probe = Probe(demand=UNBOUNDED, on_item=count)
+        source.pipe(keyed_dispatch(lambda n: n % 7, same, executor=executor)).subscribe(probe)
+        probe.wait_for_end()
+    assert sorted(probe.items) == list(range(1000))
+    assert len(room) > 2
+    assert min(room) >= 0
+
+
 @pytest.mark.seeds(100, soak=3000)
 def test_the_window_bounds_and_completes_under_every_schedule(seed: int) -> None:
     def scenario(platform: ControlledPlatform) -> None:
         random = Random(seed)
         window = random.choice([1, 2, 15, 16, 17])
+        pulled = most = 0
+        finished: list[int] = []
+
+        def pull() -> Any:
+            nonlocal pulled, most
+            for number in range(40):
+                pulled += 1
+                most = max(most, pulled - len(finished))
+                yield number
+
+        async def later(number: int) -> int:
+            await asyncio.sleep(random.random())
+            return number
+
+        handler: Callable[[int], Any] = random.choice([same, later])
         with KeyedExecutor(2, max_in_flight=window) as executor:
-            probe = Probe()
             ended = platform.event()
-            dispatch = keyed_dispatch(lambda n: n % 3, same, executor=executor)
-            flowable = Flowable.from_iterable(range(40)).pipe(dispatch)
-            flowable.subscribe(probe.items.append, on_completed=ended.set)
+            dispatch = keyed_dispatch(lambda n: n % 3, handler, executor=executor)
+            flowable: Flowable[Any] = Flowable.from_iterable(pull).pipe(dispatch)
+            flowable.subscribe(finished.append, on_completed=ended.set)
             ended.wait()
-        assert sorted(probe.items) == list(range(40))
+        assert sorted(finished) == list(range(40))
+        assert most <= window
 
     run(scenario, seed)
 
