@@ -11,7 +11,7 @@ from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.cli.aircraft import Tracker
 from rxwow.cli.arguments import DemoOptions
 from rxwow.cli.flights import Leg, find_flights, read_flights
-from rxwow.cli.handling import checked_handler
+from rxwow.cli.handling import CheckedHandler
 from rxwow.cli.intake import Intake
 from rxwow.cli.order import OrderChecker
 
@@ -58,7 +58,7 @@ def _dispatch(legs: Legs, workers: int | None) -> _Dispatched:
     tracker = Tracker()
     checker = OrderChecker()
     intake = Intake(iter(legs), attrgetter("tailnum"), checker)
-    handler = checked_handler(tracker.record, checker, lambda result: result)
+    handler = CheckedHandler(tracker.record, checker, lambda result: result)
     with KeyedExecutor(workers, name="rxwow-demo") as executor:
         threads = len(executor.statistics().workers)
         began = time.perf_counter()

@@ -12,7 +12,7 @@ from rxwow.cli.arguments import DispatchOptions
 from rxwow.cli.bad_input import BadInputError
 from rxwow.cli.console import leave_at_once, say
 from rxwow.cli.handler import Handler, load_handler
-from rxwow.cli.handling import checked_handler
+from rxwow.cli.handling import CheckedHandler
 from rxwow.cli.intake import Intake
 from rxwow.cli.logs import telling_errors
 from rxwow.cli.order import OrderChecker
@@ -74,7 +74,7 @@ class _Dispatch:
 
     def run(self) -> Ending:
         writes = self._options.output is not None
-        handler = checked_handler(self._handler.function, self._checker, _encode if writes else _count)
+        handler = CheckedHandler(self._handler.function, self._checker, _encode if writes else _count)
         began = time.perf_counter()
         try:
             with (

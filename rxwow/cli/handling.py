@@ -7,76 +7,81 @@ import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import GeneratorType
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, Generic, TypeGuard, TypeVar
 
 from reactivex import Observable, operators
 
 from rxwow.cli.order import Message, OrderChecker
 
-__all__ = ["checked_handler"]
+__all__ = ["CheckedHandler"]
 
 R = TypeVar("R")
 
 MOST_TYPES: Final = 100
 
 
-def checked_handler(
-    handler: Callable[[Any], Any], checker: OrderChecker, transform: Callable[[Any], R]
-) -> Callable[[Message[Any]], Any]:
-    """Wrap a handler of records into one of messages that tells the checker when each starts and finishes.
+class CheckedHandler(Generic[R]):
+    """A handler of messages made of one of records, that tells the checker when each starts and finishes.
 
     The checker is told of the end before the dispatch can know of it, and so before it may start the next message.
-
-    Args:
-        handler: a plain function, or one that returns an awaitable, a future or an Observable.
-        checker: is told of each message.
-        transform: makes what is emitted of each result; when it raises, that is the message's failure.
     """
 
-    async def wait_for(result: Awaitable[Any] | Future[Any], message: Message[Any]) -> R:
+    def __init__(self, handler: Callable[[Any], Any], checker: OrderChecker, transform: Callable[[Any], R]) -> None:
+        """Wrap a handler.
+
+        Args:
+            handler: a plain function, or one that returns an awaitable, a future or an Observable.
+            checker: is told of each message.
+            transform: makes what is emitted of each result; when it raises, that is the message's failure.
+        """
+        self._handler = handler
+        self._checker = checker
+        self._transform = transform
+        # The types of results that are nothing to wait for: to find that out takes a microsecond, and a handler may
+        # take less.
+        self._plain: set[Any] = set()
+
+    def __call__(self, message: Message[Any]) -> Any:
+        """Handle a message: return what is emitted for it, or what it waits for."""
+        self._checker.start(message)
         try:
-            emitted = transform(await (asyncio.wrap_future(result) if isinstance(result, Future) else result))
-        except BaseException:
-            checker.finish(message, succeeded=False)
-            raise
-        checker.finish(message, succeeded=True)
-        return emitted
-
-    def watch(result: Observable[Any], message: Message[Any]) -> Observable[R]:
-        return result.pipe(
-            operators.map(transform),
-            operators.do_action(
-                on_error=lambda _: checker.finish(message, succeeded=False),
-                on_completed=lambda: checker.finish(message, succeeded=True),
-            ),
-        )
-
-    # The types of results that are nothing to wait for: to find that out takes a microsecond, which a handler may not.
-    plain: set[type[Any]] = set()
-
-    def handle(message: Message[Any]) -> Any:
-        checker.start(message)
-        try:
-            result = handler(message.value)
+            result = self._handler(message.value)
             kind: Any = result.__class__
-            if kind not in plain:
+            if kind not in self._plain:
                 # RxPY's Observable can be awaited too, but then gives its last item only.
                 if _is_observable(result):
-                    return watch(result, message)
+                    return self._watch(result, message)
                 if _is_waited_for(result):
-                    return wait_for(result, message)
+                    return self._wait_for(result, message)
                 # Whether a generator can be awaited is a matter of its code and not of its type; and a program may make
                 # types without end.
-                if kind is not GeneratorType and len(plain) < MOST_TYPES:
-                    plain.add(kind)
-            emitted = transform(result)
+                if kind is not GeneratorType and len(self._plain) < MOST_TYPES:
+                    self._plain.add(kind)
+            emitted = self._transform(result)
         except BaseException:
-            checker.finish(message, succeeded=False)
+            self._checker.finish(message, succeeded=False)
             raise
-        checker.finish(message, succeeded=True)
+        self._checker.finish(message, succeeded=True)
         return emitted
 
-    return handle
+    async def _wait_for(self, result: Awaitable[Any] | Future[Any], message: Message[Any]) -> R:
+        try:
+            awaitable = asyncio.wrap_future(result) if isinstance(result, Future) else result
+            emitted = self._transform(await awaitable)
+        except BaseException:
+            self._checker.finish(message, succeeded=False)
+            raise
+        self._checker.finish(message, succeeded=True)
+        return emitted
+
+    def _watch(self, result: Observable[Any], message: Message[Any]) -> Observable[R]:
+        return result.pipe(
+            operators.map(self._transform),
+            operators.do_action(
+                on_error=lambda _: self._checker.finish(message, succeeded=False),
+                on_completed=lambda: self._checker.finish(message, succeeded=True),
+            ),
+        )
 
 
 def _is_observable(result: Any) -> TypeGuard[Observable[Any]]:

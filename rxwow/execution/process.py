@@ -8,6 +8,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -71,8 +72,10 @@ class Process:
         """Dispose, each with a `ResourceWarning`, the executors that were started and never ended."""
         with self._lock:
             executors = [executor for executor in self._executors if executor is not self.shared]
-        for executor in executors:
-            executor.dispose_forgotten()
+        with ExitStack() as ends:
+            # All of them, even if warnings are errors.
+            for executor in executors:
+                ends.callback(executor.dispose_forgotten)
 
 
 process = Process()

@@ -80,7 +80,7 @@ class WorkerStatistics:
     turns: int
     """Turns begun in all."""
     messages: int
-    """Messages whose handler was called in its turn in all."""
+    """Messages that its turns have begun in all; one that is tried again counts each time."""
     wakes: int
     """How often it was woken from its sleep by new messages."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rxwow.execution.completion import waits_for
+from rxwow.execution.completion import DUE, waits_for
 
 if TYPE_CHECKING:
     from rxwow.execution.mailbox import Mailbox
@@ -44,15 +44,26 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
     results: list[Any] = []
     emptied: list[Mailbox] = []
     interrupted: tuple[Mailbox, int] | None = None
-    turns = 0
+    turns = resumed = 0
     began = worker.platform.monotonic()
     while True:
         if not budget:
             budget = dispatch.throughput
             turns += 1
-        # Whoever waits for something holds its message; what it waited for comes back as a turn.
-        goes_on = mailbox.waiting is None or handling.resume(mailbox, results)
-        while goes_on and mailbox:
+        # What has ended begins nothing more, also where its end has not come yet to take the messages away.
+        goes_on = not dispatch.closed
+        waiting = mailbox.waiting
+        if waiting is not None:
+            # Whoever waits for something holds its message; what it waited for comes back as a turn. It takes room like
+            # any message, or a thousand that come back together would be one batch; and a handler's next attempt is
+            # one more message of this turn.
+            room -= 1
+            if waiting.outcome is DUE:
+                budget -= 1
+            else:
+                resumed += 1
+            goes_on = handling.resume(mailbox, results) and not dispatch.closed
+        while goes_on and mailbox and budget and room:
             try:
                 item = mailbox.popleft()
             except IndexError:
@@ -70,8 +81,6 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
                     results.append(result)
                 else:
                     goes_on = handling.begin_wait(mailbox, item, 1, begin, result, context, results)
-            if not budget or not room:
-                break
         if goes_on:
             if not mailbox:
                 emptied.append(mailbox)
@@ -86,6 +95,7 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
             break
         mailbox = fifo.popleft()
     worker.turns += turns
-    worker.messages += most - room
-    dispatch.settle(worker, results, emptied, turns, most - room, worker.platform.monotonic() - began)
+    messages = most - room - resumed
+    worker.messages += messages
+    dispatch.settle(worker, results, emptied, turns, messages, worker.platform.monotonic() - began)
     return interrupted

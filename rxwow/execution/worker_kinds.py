@@ -69,7 +69,8 @@ class ThreadWorker(Worker):
         if loop is None:
             ended()
         else:
-            loop.call_soon_threadsafe(loop.stop)
+            # A thread that looked just now ends, and closes the loop, without being told.
+            self.call_soon(loop.stop)
 
     def join(self) -> None:
         if self.started:

@@ -67,6 +67,11 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Run the command in this process, in the test's own directory."""
 
+    def leave_at_once(status: int) -> None:
+        pytest.fail(f"the command would have ended this process with {status}")
+
+    monkeypatch.setattr("rxwow.cli.dispatch.leave_at_once", leave_at_once)
+
     def command(*arguments: str | Path) -> Done:
         monkeypatch.chdir(tmp_path)
         capsys.readouterr()

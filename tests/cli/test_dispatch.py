@@ -67,8 +67,9 @@ HANDLERS = """
     closing = threading.Event()
 
     def interrupt(row):
-        os.kill(os.getpid(), signal.SIGINT)
-        closing.wait()
+        if not closing.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+            closing.wait()
         return record(row)
 
     def record_nothing(row):

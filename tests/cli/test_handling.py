@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import reactivex
 
-from rxwow.cli.handling import checked_handler
+from rxwow.cli.handling import CheckedHandler
 from rxwow.cli.order import KeyHistory, Message, OrderChecker
 
 Counts = tuple[int, int, int, int]
@@ -20,7 +20,7 @@ def counts(checker: OrderChecker) -> Counts:
 
 def wrapped(handler: Callable[[Any], Any]) -> tuple[OrderChecker, Callable[[Message[Any]], Any]]:
     checker = OrderChecker()
-    return checker, checked_handler(handler, checker, lambda result: f"<{result}>")
+    return checker, CheckedHandler(handler, checker, lambda result: f"<{result}>")
 
 
 MESSAGE_VALUE = 21
@@ -49,7 +49,7 @@ def test_a_plain_handler_that_raises_is_done_too() -> None:
 
 def test_a_result_that_is_refused_is_the_failure_of_its_message() -> None:
     checker = OrderChecker()
-    handler = checked_handler(lambda value: value, checker, fail)
+    handler = CheckedHandler(lambda value: value, checker, fail)
     with pytest.raises(ValueError, match="no"):
         handler(message())
     assert counts(checker) == (1, 1, 0, 0)

@@ -184,7 +184,7 @@ class Books(RuleBasedStateMachine):
         numbers = list(self.pending)
         self.pending.pop(numbers[which % len(numbers)])(well)
 
-    @rule(n=st.integers(1, 40))
+    @rule(n=st.sampled_from([1, 1, 2, 3, 40]))
     def request(self, n: int) -> None:
         self.collector.subscription.request(n)
 

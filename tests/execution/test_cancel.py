@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from random import Random
 from typing import Any
 
 import pytest
+import reactivex
+from reactivex.disposable import Disposable
 
-from rxwow import Flowable, KeyedExecutor, keyed_dispatch
+from rxwow import FAIL, Flowable, KeyedExecutor, Retry, keyed_dispatch
 from rxwow.streams.protocols import UNBOUNDED, Subscription
 from rxwow.testing import ControlledPlatform, run
 from tests.execution.handlers import Gate
-from tests.streams.probe import Probe
+from tests.execution.pushed import PushedSource
+from tests.streams.probe import PATIENCE_S, Probe
 
 
 @pytest.mark.parametrize("place", ["handler", "on_next", "another thread"])
@@ -62,6 +67,118 @@ def test_cancel_discards_what_is_queued_and_nothing_comes_after_it(place: str) -
     if place == "on_next":
         assert probe.items[-1] == 100
     assert taken <= len(handled)
+    probe.check()
+
+
+class Waits:
+    """A handler whose message waits for ever, and that says so: before it returns, or once it waits."""
+
+    def __init__(self, kind: str) -> None:
+        self.cancelled = threading.Event()
+        self.waits = threading.Event()
+        self.before_it_waits: Callable[[], object] = bool
+        self._kind = kind
+
+    def __call__(self, _: int) -> Any:
+        if self._kind != "retry":
+            self.before_it_waits()
+        return getattr(self, f"_{self._kind}")()
+
+    async def _coroutine(self) -> None:
+        self.waits.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self.cancelled.set()
+
+    def _future(self) -> Future[None]:
+        future: Future[None] = Future()
+        future.add_done_callback(lambda future: self.cancelled.set() if future.cancelled() else None)
+        self.waits.set()
+        return future
+
+    def _observable(self) -> reactivex.Observable[Any]:
+        def subscribe(*_: object) -> Disposable:
+            self.waits.set()
+            return Disposable(self.cancelled.set)
+
+        return reactivex.create(subscribe)
+
+    def _retry(self) -> None:
+        # Its timer is all that there is to cancel.
+        self.cancelled.set()
+        raise ConnectionError
+
+    def decide(self, _: int, error: Exception) -> Any:
+        # A handler that fails after the cancel has ended; it is a wait that the policy orders that is called off.
+        self.before_it_waits()
+        self.waits.set()
+        return Retry(3600) if isinstance(error, ConnectionError) else FAIL
+
+
+@pytest.mark.parametrize("moment", ["before it waits", "while it waits"])
+@pytest.mark.parametrize("kind", ["coroutine", "future", "observable", "retry"])
+def test_what_a_message_waits_for_is_cancelled_and_the_message_discarded(kind: str, moment: str) -> None:
+    discarded: list[int] = []
+    handler = Waits(kind)
+    probe = Probe(demand=UNBOUNDED)
+    if moment == "before it waits":
+        handler.before_it_waits = probe.cancel
+    with KeyedExecutor(workers=1) as executor:
+        dispatch = keyed_dispatch(
+            lambda _: "k", handler, executor=executor, on_discard=discarded.append, on_failure=handler.decide
+        )
+        Flowable.from_iterable([7]).pipe(dispatch).subscribe(probe)
+        if moment == "while it waits":
+            assert handler.waits.wait(PATIENCE_S)
+            probe.cancel()
+        # The executor goes on: it is the cancel that ends the wait, not the end of the worker.
+        if kind != "coroutine" or handler.waits.is_set():
+            assert handler.cancelled.wait(PATIENCE_S)
+        other = keyed_dispatch(lambda _: "k", lambda number: number, executor=executor)
+        assert Flowable.from_iterable([1]).pipe(other).run() == 1
+    assert discarded == [7]
+    assert not probe.ended
+
+
+def test_what_a_source_still_sends_after_a_cancel_is_discarded() -> None:
+    # F50
+    source = PushedSource()
+    discarded: list[int] = []
+    handled: list[int] = []
+    probe = Probe(demand=UNBOUNDED)
+    with KeyedExecutor(workers=1) as executor:
+        source.flowable.pipe(
+            keyed_dispatch(lambda _: "k", handled.append, executor=executor, on_discard=discarded.append)
+        ).subscribe(probe)
+        source.push(1)
+        probe.wait_for_items(1)
+        probe.cancel()
+        assert source.cancelled.is_set()
+        source.push(2, 3)
+        assert discarded == [2, 3]
+    assert handled == [1]
+    assert source.requests_after_cancel == []
+
+
+def test_cancel_does_not_wait_for_an_on_next_that_runs() -> None:
+    # F43
+    gate = Gate()
+    discarded: list[int] = []
+    source = PushedSource()
+    probe = Probe(demand=UNBOUNDED, on_item=gate)
+    with KeyedExecutor(workers=1) as executor:
+        source.flowable.pipe(
+            keyed_dispatch(lambda _: "k", lambda number: number, executor=executor, on_discard=discarded.append)
+        ).subscribe(probe)
+        source.push(1)
+        gate.wait_for_arrivals(1)
+        source.push(2, 3)
+        probe.cancel()
+        assert source.cancelled.is_set()
+        assert discarded == [2, 3]
+        gate.let_go()
+    assert probe.items == [1]
     probe.check()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any
 
@@ -12,8 +12,7 @@ from reactivex.subject import Subject
 
 from rxwow import Flowable, KeyedExecutor, Retry, keyed_dispatch
 from rxwow.errors import ExecutorClosedError
-from rxwow.execution import DispatchStatistics
-from rxwow.execution.dispatch import Dispatch
+from tests.execution.books import books_of, check_ends
 from tests.execution.collecting import PATIENCE, Collector, dispatched, results_of
 from tests.execution.handlers import Gate
 
@@ -44,19 +43,6 @@ def let_run(loop: asyncio.AbstractEventLoop, rounds: int = 10) -> None:
             await asyncio.sleep(0)
 
     loop.run_until_complete(turn())
-
-
-def books_of(executor: KeyedExecutor) -> Dispatch:
-    """Return the dispatch, whose statistics can be asked for after its end too."""
-    (dispatch,) = list[Dispatch](executor._dispatches)
-    return dispatch
-
-
-def check_closed(statistics: DispatchStatistics, **ends: int) -> None:
-    window = statistics.window
-    assert statistics.closed
-    assert window.in_flight == 0, statistics
-    assert {end: getattr(window, end) for end in ends} == ends, statistics
 
 
 def test_each_dispatch_that_comes_later_ends_at_once(loop: asyncio.AbstractEventLoop, executor: KeyedExecutor) -> None:
@@ -139,7 +125,7 @@ def test_handlers_that_end_after_the_loop_was_closed_are_accounted_for(
     assert isinstance(collector.error, ExecutorClosedError)
     assert collector.taken == []
     assert discarded == []
-    check_closed(books.statistics(), succeeded=9, failed=1)
+    check_ends(books, succeeded=9, failed=1)
     # Nobody else can be told of the one that failed, and nothing else is worth a word.
     (record,) = [record for record in caplog.records if record.name.startswith("rxwow")]
     assert (record.name, record.levelname) == ("rxwow.execution", "ERROR")
@@ -156,10 +142,15 @@ def test_what_waits_in_a_closed_loop_is_given_up_by_dispose(
     async def wait() -> None:
         await asyncio.get_running_loop().create_future()
 
+    waits: dict[str, Callable[[], Any]] = {
+        "coroutine": wait,
+        "observable": lambda: never,
+        "future": lambda: future,
+        "retry": lambda: 1 / 0,
+    }
+
     def handle(message: str) -> Any:
-        return {"coroutine": wait, "observable": lambda: never, "future": lambda: future, "retry": lambda: 1 / 0}[
-            message
-        ]()
+        return waits[message]()
 
     collector = Collector(100)
     messages = ["coroutine", "observable", "future", "retry"]
@@ -178,7 +169,7 @@ def test_what_waits_in_a_closed_loop_is_given_up_by_dispose(
     executor.dispose()
     assert isinstance(collector.error, ExecutorClosedError)
     assert sorted(discarded) == sorted(messages)
-    check_closed(books.statistics(), discarded=4)
+    check_ends(books, discarded=4)
     assert not never.observers
     assert future.cancelled()
     assert executor.wait_closed(timeout=0)
@@ -234,9 +225,9 @@ def test_a_retry_that_never_comes_since_asyncio_run_has_ended_is_given_up_by_dis
         async def handle(message: int) -> None:
             await asyncio.sleep(3600)
 
-        dispatched(
-            range(5), handle, executor, on_discard=discarded.append, on_failure=lambda *_: Retry(1)
-        ).subscribe(collector)
+        dispatched(range(5), handle, executor, on_discard=discarded.append, on_failure=lambda *_: Retry(1)).subscribe(
+            collector
+        )
         await asyncio.sleep(0.01)
         return executor
 
@@ -245,5 +236,5 @@ def test_a_retry_that_never_comes_since_asyncio_run_has_ended_is_given_up_by_dis
     executor.dispose()
     assert isinstance(collector.error, ExecutorClosedError)
     assert sorted(discarded) == [0, 1, 2, 3, 4]
-    check_closed(books.statistics(), discarded=5)
+    check_ends(books, discarded=5)
     assert executor.wait_closed(timeout=0)

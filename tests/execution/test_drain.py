@@ -14,6 +14,7 @@ from rxwow.errors import ExecutorClosedError
 from rxwow.streams.protocols import UNBOUNDED
 from rxwow.testing import ControlledPlatform, run
 from tests.execution.handlers import Gate
+from tests.execution.pushed import PushedSource
 from tests.streams.probe import PATIENCE_S, Probe
 
 
@@ -45,6 +46,37 @@ def test_what_was_accepted_finishes_and_the_source_is_asked_for_no_more() -> Non
     assert sorted(probe.items) == accepted == pulled
     assert probe.completions == 1
     assert executor.wait_closed(timeout=0)
+
+
+def test_what_comes_while_it_drains_is_too_late(caplog: pytest.LogCaptureFixture) -> None:
+    # F54, F58: the source goes on sending, fails, and a second dispatch subscribes, while accepted messages finish.
+    gate = Gate()
+    source = PushedSource()
+    discarded: list[int] = []
+    executor = KeyedExecutor(workers=1, max_in_flight=2)
+    probe, late = Probe(demand=UNBOUNDED), Probe(demand=UNBOUNDED)
+    source.flowable.pipe(keyed_dispatch(lambda _: "k", gate, executor=executor, on_discard=discarded.append)).subscribe(
+        probe
+    )
+    source.push(1, 2)
+    gate.wait_for_arrivals(1)
+    drained: list[bool] = []
+    draining = threading.Thread(target=lambda: drained.append(executor.drain()))
+    draining.start()
+    assert source.cancelled.wait(PATIENCE_S)
+    source.push(3)
+    assert discarded == [3]
+    source.subscriber.on_error(ConnectionError("gone with the cancel"))
+    Flowable.from_iterable([4]).pipe(keyed_dispatch(lambda _: "k", gate, executor=executor)).subscribe(late)
+    assert isinstance(late.errors[0], ExecutorClosedError)
+    gate.let_go(1)
+    gate.wait_for_arrivals(2)
+    gate.let_go()
+    draining.join(PATIENCE_S)
+    assert drained == [True]
+    assert (probe.items, probe.completions, probe.errors) == ([1, 2], 1, [])
+    assert source.requests_after_cancel == []
+    assert ["gone with the cancel" in str(record.exc_info) for record in caplog.records] == [True]
 
 
 def test_a_drain_that_times_out_disposes_what_is_left() -> None:

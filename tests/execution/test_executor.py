@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
-from rxwow.errors import BlockingCallError, ExecutorClosedError, InvalidArgumentError, UsageError
+from rxwow.errors import ExecutorClosedError, InvalidArgumentError, UsageError
 from rxwow.execution import MAX_SPIN, available_cpus
 from rxwow.streams.protocols import UNBOUNDED
+from rxwow.testing import ControlledPlatform, run
 from tests.execution.handlers import Gate
 from tests.streams.probe import Probe
 
@@ -69,6 +69,20 @@ def test_a_worker_starts_with_its_first_message_and_is_gone_when_closed() -> Non
     executor.dispose()
     assert executor.wait_closed(timeout=20)
     assert threads_of("first") == []
+
+
+@pytest.mark.seeds(50, soak=2000)
+def test_closed_means_that_the_threads_are_gone(seed: int) -> None:
+    def scenario(_: ControlledPlatform) -> list[bool]:
+        executor = KeyedExecutor(workers=2)
+        probe = Probe(demand=UNBOUNDED)
+        Flowable.from_iterable(range(4)).pipe(keyed_dispatch(same, same, executor=executor)).subscribe(probe)
+        executor.dispose()
+        assert executor.wait_closed()
+        workers: Any = executor._workers
+        return [worker._thread.is_alive() for worker in workers]
+
+    assert not any(run(scenario, seed))
 
 
 def test_waiting_for_the_end_of_an_open_executor_times_out() -> None:
@@ -146,36 +160,6 @@ def test_a_dispatch_that_comes_too_late_ends_at_once() -> None:
         ExecutorClosedError, match="executor 'late' is closed; subscribe while it is open, or use another"
     ):
         Flowable.from_iterable([1]).pipe(keyed_dispatch(same, same, executor=executor)).run()
-
-
-def calls_that_wait(executor: KeyedExecutor) -> dict[str, Callable[[], Any]]:
-    def leave() -> None:
-        with KeyedExecutor(workers=1):
-            pass
-
-    return {
-        "run": lambda: Flowable.from_iterable([1]).run(),
-        "drain": executor.drain,
-        "wait_closed": executor.wait_closed,
-        "with": leave,
-    }
-
-
-@pytest.mark.parametrize("call", ["run", "drain", "wait_closed", "with"])
-@pytest.mark.parametrize("on_loop", [False, True])
-def test_a_call_that_waits_fails_at_once_on_a_worker(call: str, on_loop: bool) -> None:
-    # F41
-    async def main() -> None:
-        async with KeyedExecutor.on_running_loop() if on_loop else KeyedExecutor(workers=1) as executor:
-
-            def handler(_: int) -> None:
-                calls_that_wait(executor)[call]()
-
-            async for _ in Flowable.from_iterable([1]).pipe(keyed_dispatch(same, handler, executor=executor)):
-                pass
-
-    with pytest.raises(BlockingCallError, match="would block"):
-        asyncio.run(main())
 
 
 def test_on_running_loop_runs_handlers_in_the_callers_thread_and_loop() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.errors import InvalidKeyError
-from rxwow.streams.protocols import UNBOUNDED
+from rxwow.streams.protocols import UNBOUNDED, Subscriber, Subscription
 from tests.execution.handlers import Gate
+from tests.execution.pushed import PushedSource
 from tests.streams.probe import PATIENCE_S, Probe
 
 
@@ -122,6 +123,30 @@ def test_a_failing_source_ends_the_stream_and_discards_what_is_queued() -> None:
         gate.let_go()
     assert [str(error) for error in probe.errors] == ["source"]
     assert discarded == [1, 2, 3, 4]
+
+
+def test_a_failing_source_does_not_wait_for_results_to_be_taken() -> None:
+    source = PushedSource()
+    probe = Probe(demand=1)
+    with KeyedExecutor(workers=1) as executor:
+        source.flowable.pipe(keyed_dispatch(lambda _: "k", same, executor=executor)).subscribe(probe)
+        source.push(1, 2, 3)
+        probe.wait_for_items(1)
+        source.subscriber.on_error(Failure("source"))
+        assert [str(error) for error in probe.errors] == ["source"]
+    assert probe.items == [1]
+    probe.check()
+
+
+def test_a_source_that_raises_when_it_is_subscribed_to_ends_the_stream() -> None:
+    def publish(_: Subscriber[int], __: object) -> Subscription:
+        raise Failure("no connection")
+
+    probe = Probe(demand=UNBOUNDED)
+    with KeyedExecutor(workers=1) as executor:
+        Flowable(publish).pipe(keyed_dispatch(same, same, executor=executor)).subscribe(probe)
+        assert executor.statistics().dispatches == ()
+    assert [str(error) for error in probe.errors] == ["no connection"]
 
 
 def test_an_observer_that_raises_cancels_is_logged_once_and_gets_no_error(caplog: pytest.LogCaptureFixture) -> None:

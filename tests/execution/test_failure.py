@@ -252,3 +252,20 @@ def test_a_result_callback_that_exits_ends_its_stream_and_no_worker(exits: type[
         assert results_of(dispatched([5], str, executor)) == ["5"]
     assert collector.taken == ["1"]
     assert collector.error is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("exits", EXITS)
+def test_a_handler_that_exits_does_not_end_the_callers_loop(exits: type[BaseException], kind: str) -> None:
+    # F31, where there is no worker's thread to catch what ends a loop.
+    def fails(message: int) -> int:
+        if message == 1:
+            raise exits("on purpose")
+        return message
+
+    async def main() -> list[Any]:
+        async with KeyedExecutor.on_running_loop() as executor:
+            operator = keyed_dispatch(lambda _: 0, in_every_kind(fails)[kind], executor=executor, on_failure=SKIP)
+            return [result async for result in Flowable.from_iterable([0, 1, 2]).pipe(operator)]
+
+    assert asyncio.run(main()) == [0, 2]

@@ -61,10 +61,27 @@ def test_a_coroutine_waits_without_blocking_and_times_out() -> None:
 
 def test_a_loop_that_closed_meanwhile_does_not_disturb_the_opening() -> None:
     latch = Latch(PRODUCTION)
+    opened: list[bool] = []
+    loop = asyncio.new_event_loop()
+    waiting = latch.wait_async(None)
+    task = loop.create_task(waiting)
+    loop.run_until_complete(asyncio.sleep(0))
+    # Closed with the waiting task in it, of which asyncio would complain.
+    loop.set_exception_handler(lambda *_: None)
+    loop.close()
+    latch.when_open(lambda: opened.append(True))
+    latch.open()
+    assert opened == [True]
+    assert not task.done()
+    waiting.close()
+
+
+def test_whoever_gave_up_is_forgotten() -> None:
+    latch = Latch(PRODUCTION)
 
     async def give_up() -> None:
-        assert not await latch.wait_async(0.001)
+        for _ in range(3):
+            assert not await latch.wait_async(0.001)
 
     asyncio.run(give_up())
-    latch.open()
-    assert latch.is_open
+    assert latch._callbacks == []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rxwow.execution.parallelism import available_cpus
 
@@ -61,6 +65,23 @@ def test_quota_of_cgroup_1(tmp_path: Path, quota: str, cpus: int) -> None:
     write(tmp_path / "cpu" / "cpu.cfs_quota_us", quota + "\n")
     write(tmp_path / "cpu" / "cpu.cfs_period_us", "100000\n")
     assert available_cpus(tmp_path, tmp_path / "none") == cpus
+
+
+def test_the_own_cgroup_of_version_1_counts(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    write(own, "5:memory:/elsewhere\n3:cpuacct,cpu:/outer/inner\n")
+    write(tmp_path / "cpu" / "outer" / "cpu.cfs_quota_us", "200000\n")
+    write(tmp_path / "cpu" / "outer" / "cpu.cfs_period_us", "100000\n")
+    write(tmp_path / "cpu" / "outer" / "inner" / "cpu.cfs_quota_us", "500000\n")
+    write(tmp_path / "cpu" / "outer" / "inner" / "cpu.cfs_period_us", "100000\n")
+    assert available_cpus(tmp_path, own) == 2
+
+
+@given(quota=st.integers(1, 2_000_000), period=st.integers(1000, 1_000_000))
+def test_a_part_of_a_cpu_counts_as_one(quota: int, period: int) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        write(Path(directory) / "cpu.max", f"{quota} {period}\n")
+        assert available_cpus(Path(directory), Path(directory) / "none") == min(8, max(1, math.ceil(quota / period)))
 
 
 @pytest.mark.parametrize(("value", "cpus"), [("3", 3), ("99", 8), ("default", 8), ("", 8), ("0", 1)])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 
 import pytest
 
@@ -40,6 +41,14 @@ def test_an_executor_that_is_collected_ends_its_threads_and_says_so() -> None:
     assert not thread.is_alive()
 
 
+def test_an_unused_executor_that_is_collected_is_not_mentioned() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        KeyedExecutor(workers=1)
+        gc.collect()
+    assert caught == []
+
+
 def test_an_executor_that_is_forgotten_at_exit_is_disposed_and_named() -> None:
     result = python(
         """
@@ -56,6 +65,22 @@ def test_an_executor_that_is_forgotten_at_exit_is_disposed_and_named() -> None:
     assert result.returncode == 0, result.stderr
     assert "ResourceWarning" in result.stderr
     assert "'forgotten'" in result.stderr
+    assert result.stdout == "ExecutorClosedError\n"
+
+
+def test_an_executor_that_is_forgotten_is_ended_even_if_warnings_are_errors() -> None:
+    result = python(
+        """
+        from rxwow import Flowable, KeyedExecutor, keyed_dispatch
+        executor = KeyedExecutor(workers=1, name="forgotten")
+        keep = Flowable.never().pipe(keyed_dispatch(lambda n: 0, lambda n: n, executor=executor)).subscribe(
+            on_error=lambda error: print(type(error).__name__)
+        )
+        """,
+        "-W",
+        "error",
+    )
+    assert "ResourceWarning: executor 'forgotten'" in result.stderr
     assert result.stdout == "ExecutorClosedError\n"
 
 
@@ -78,7 +103,7 @@ def test_an_executor_that_was_ended_or_never_used_is_not_mentioned() -> None:
 def test_a_forked_child_has_a_shared_executor_of_its_own_and_refuses_what_it_inherited() -> None:
     result = python(
         """
-        import os, gc
+        import asyncio, os, gc
         from rxwow import Flowable, KeyedExecutor, keyed_dispatch
         from rxwow.errors import ExecutorClosedError
         own = KeyedExecutor(workers=1, name="parents")
@@ -91,10 +116,18 @@ def test_a_forked_child_has_a_shared_executor_of_its_own_and_refuses_what_it_inh
         if not child:
             assert KeyedExecutor.shared() is not shared
             assert total(None) == 4
-            try:
-                total(own)
-            except ExecutorClosedError as error:
-                assert "before this process was forked" in str(error), error
+            refused = 0
+            calls = [lambda: total(own), own.dispose, own.drain, own.wait_closed, own.statistics, shared.statistics]
+            for call in [*calls, lambda: asyncio.run(own.drain_async()), lambda: asyncio.run(own.wait_closed_async())]:
+                try:
+                    call()
+                except ExecutorClosedError as error:
+                    assert "before this process was forked" in str(error), error
+                    refused += 1
+            assert refused == 8, refused
+            # Blocks that were entered in the parent are left without a word.
+            own.__exit__(None, None, None)
+            asyncio.run(own.__aexit__(None, None, None))
             del own, shared
             gc.collect()
             os._exit(7)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 import pytest
 
-from rxwow import Flowable, KeyedExecutor
+from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.errors import InvalidArgumentError
 from rxwow.testing import ControlledPlatform, run
 from tests.execution.collecting import Collector, dispatched, results_of
@@ -25,15 +25,22 @@ def no_loop() -> asyncio.AbstractEventLoop:
 
 def test_a_loop_factory_that_fails_ends_the_stream_with_its_error() -> None:
     # F61: a message that no worker takes must not wait for ever.
+    pulled: list[int] = []
     discarded: list[int] = []
+
+    def numbers() -> Generator[int]:
+        for number in range(3):
+            pulled.append(number)
+            yield number
+
     executor = KeyedExecutor(2, loop_factory=no_loop)
     for _ in range(2):
         collector = Collector(10)
-        dispatched([1, 2, 3], str, executor, on_discard=discarded.append).subscribe(collector)
+        dispatched(numbers, str, executor, on_discard=discarded.append).subscribe(collector)
         assert collector.ended.is_set()
         assert isinstance(collector.error, NoLoopError)
-    # All that was taken of the source, and nothing twice.
-    assert discarded == [1, 2, 3] * 2
+    assert discarded == pulled
+    assert discarded
     assert not executor.statistics().dispatches
     assert executor.drain(timeout=0)
     assert executor.wait_closed(timeout=0)
@@ -63,7 +70,7 @@ NO_LOOPS: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
     "a function": lambda: asyncio.new_event_loop,
     "closed": closed_loop,
-    "the caller's": lambda: asyncio.get_event_loop_policy().get_event_loop(),
+    "the caller's": asyncio.get_running_loop,
 }
 
 
@@ -72,7 +79,6 @@ def test_what_is_no_new_loop_is_refused(kind: str) -> None:
     made = NO_LOOPS[kind]
 
     async def main() -> None:
-        # On a thread that runs a loop, which is the one that an old-fashioned factory gives.
         executor = KeyedExecutor(1, loop_factory=made)
         collector = Collector(10)
         dispatched([1], str, executor).subscribe(collector)
@@ -81,8 +87,7 @@ def test_what_is_no_new_loop_is_refused(kind: str) -> None:
         assert "what loop_factory returns must be a new event loop" in str(collector.error)
         assert await executor.drain_async(timeout=0)
 
-    with pytest.warns(DeprecationWarning) if False else _nothing():
-        asyncio.run(main())
+    asyncio.run(main())
 
 
 def test_a_system_that_has_no_more_threads_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +120,7 @@ def test_an_async_source_that_was_offered_a_worker_which_cant_start_ends() -> No
 
     executor = KeyedExecutor(1, loop_factory=no_loop)
     with pytest.raises(NoLoopError):
-        dispatched([], str, executor).pipe().run() if False else _run_async(numbers, executor)
+        Flowable.from_async_iterable(numbers).pipe(keyed_dispatch(hash, str, executor=executor)).run()
     assert not executor.statistics().dispatches
 
 

@@ -107,6 +107,21 @@ def test_a_dispatch_says_where_its_messages_are() -> None:
     assert executor.statistics().in_flight == 0
 
 
+def test_what_is_done_and_not_taken_is_told() -> None:
+    with KeyedExecutor(1) as executor:
+        collector = Collector(1)
+        dispatched(range(5), str, executor).subscribe(collector)
+        # On one worker this comes behind it.
+        results_of(dispatched([1], str, executor))
+        statistics = only(executor.statistics())
+        assert (statistics.untaken, statistics.running, statistics.window.in_flight) == (4, 0, 4)
+        assert (statistics.window.succeeded, statistics.mailboxes) == (1, 0)
+        collector.subscription.request(2)
+        assert only(executor.statistics()).untaken == 2
+        collector.subscription.request(2)
+        assert collector.ended.wait(PATIENCE)
+
+
 def test_a_hot_key_shows() -> None:
     # F106. Times from arrival to start and to the end are not told here.
     with KeyedExecutor(1, max_in_flight=200) as executor:

@@ -18,12 +18,15 @@ from reactivex.subject import Subject
 
 from rxwow import SKIP, Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.streams.protocols import UNBOUNDED
+from rxwow.testing import ControlledPlatform, run
 from tests.execution.handlers import KINDS, OrderWatch
+from tests.execution.pushed import PushedSource
 from tests.streams.probe import PATIENCE_S, Probe
 
 
 @pytest.fixture(autouse=True)
 def switched_often() -> Iterator[None]:
+    # F110: what is right by luck under the GIL shows soonest so, or without a GIL.
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -181,3 +184,39 @@ def test_a_plain_observable_on_its_own_thread_is_slowed_not_lost(rounds: int) ->
     with KeyedExecutor(workers=2, max_in_flight=8) as executor:
         source.pipe(keyed_dispatch(lambda _: None, handled.append, executor=executor)).run()
     assert handled == list(range(3000 * rounds))
+
+
+class SlowKey:
+    """A key whose hash takes long enough for another thread to go on meanwhile."""
+
+    def __init__(self, platform: ControlledPlatform, number: int) -> None:
+        self._platform = platform
+        self._number = number
+
+    def __hash__(self) -> int:
+        self._platform.point("hash")
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SlowKey) and other._number == self._number
+
+
+@pytest.mark.seeds(100, soak=3000)
+def test_a_message_that_comes_as_its_mailbox_goes_is_not_lost(seed: int) -> None:
+    # F32: real threads meet there once in a million messages; a key that dawdles is where they meet each time.
+    def scenario(platform: ControlledPlatform) -> list[int]:
+        handled: list[int] = []
+        source = PushedSource()
+        with KeyedExecutor(workers=2) as executor:
+            probe = Probe(demand=UNBOUNDED)
+            dispatch = keyed_dispatch(
+                lambda number: SlowKey(platform, number % (1 + seed % 2)), handled.append, executor=executor
+            )
+            source.flowable.pipe(dispatch).subscribe(probe)
+            for number in range(12):
+                source.push(number)
+            source.subscriber.on_completed()
+        assert (probe.completions, probe.errors) == (1, [])
+        return handled
+
+    assert sorted(run(scenario, seed)) == list(range(12))

@@ -22,6 +22,10 @@ def first(message: tuple[Any, int]) -> Any:
     return message[0]
 
 
+def same(number: int) -> int:
+    return number
+
+
 def handled_after_gate(messages: list[tuple[Any, int]], throughput: int, window: int) -> list[Any]:
     """Return the order in which one worker handles messages that are all in their mailboxes before it begins."""
     gate = Gate()
@@ -81,16 +85,17 @@ def test_a_turn_never_goes_on_beyond_throughput_while_others_wait(throughput: in
     assert max(runs[:-1]) <= throughput
 
 
-def test_a_million_messages_leave_the_stack_flat() -> None:
-    # F93, F94: request, emission and turns call each other a million times, and never deeper.
-    deepest = 0
+def depth() -> int:
+    frame: FrameType | None = sys._getframe()
+    count = 0
+    while frame is not None:
+        frame, count = frame.f_back, count + 1
+    return count
 
-    def depth() -> int:
-        frame: FrameType | None = sys._getframe()
-        count = 0
-        while frame is not None:
-            frame, count = frame.f_back, count + 1
-        return count
+
+def test_a_million_messages_leave_the_stack_flat() -> None:
+    # F94: request, emission and turns call each other a million times, and never deeper.
+    deepest = 0
 
     def handler(number: int) -> None:
         nonlocal deepest
@@ -100,6 +105,25 @@ def test_a_million_messages_leave_the_stack_flat() -> None:
     with KeyedExecutor(workers=1) as executor:
         dispatch = keyed_dispatch(lambda number: number % 3, handler, executor=executor)
         Flowable.from_iterable(range(1_000_000)).pipe(dispatch).run()
+    assert 0 < deepest < 40
+
+
+def test_asking_for_one_more_in_each_on_next_leaves_the_stack_flat() -> None:
+    # F93
+    deepest = 0
+
+    def take(number: int) -> None:
+        nonlocal deepest
+        if number % 100 == 0:
+            deepest = max(deepest, depth())
+        probe.request(1)
+
+    with KeyedExecutor(workers=1) as executor:
+        probe = Probe(demand=1, on_item=take)
+        dispatch = keyed_dispatch(lambda number: number % 3, same, executor=executor)
+        Flowable.from_iterable(range(50_000)).pipe(dispatch).subscribe(probe)
+        probe.wait_for_end()
+    assert len(probe.items) == 50_000
     assert 0 < deepest < 40
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import logging
 from typing import Any
 
 import pytest
 
-from rxwow import Flowable, KeyedExecutor, keyed_dispatch
+from rxwow import SKIP, Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.execution import MAX_SPIN
 from rxwow.execution.worker import DRAIN_TIME
 from rxwow.streams.protocols import UNBOUNDED
 from rxwow.testing import ControlledPlatform, run
+from tests.execution.pushed import PushedSource
 from tests.streams.probe import Probe
 
 
@@ -66,20 +67,22 @@ def test_a_turn_that_is_cut_short_by_the_drain_time_goes_on_where_it_was() -> No
 
 @pytest.mark.seeds(100, soak=3000)
 def test_no_wake_up_is_lost_between_the_last_look_and_parking(seed: int) -> None:
-    # F32, F34: one message at a time, so that the worker parks between any two.
+    # F32, F34: one message at a time, so that the next comes as the worker parks after the one before.
     def scenario(platform: ControlledPlatform) -> None:
-        with KeyedExecutor(workers=2, max_in_flight=1, spin=MAX_SPIN if seed % 2 else 0.0) as executor:
-            probe = Probe()
-            came = platform.event()
-            probe.on_item = lambda _: came.set()
-            dispatch = keyed_dispatch(lambda number: number % 2, same, executor=executor)
-            Flowable.from_iterable(range(8)).pipe(dispatch).subscribe(probe)
-            for _ in range(8):
-                probe.request(1)
-                came.wait()
-                came.clear()
-            assert probe.items == list(range(8))
-            probe.cancel()
+        source = PushedSource()
+        handled = [platform.event() for _ in range(12)]
+
+        def handler(number: int) -> None:
+            handled[number].set()
+
+        with KeyedExecutor(workers=1 + seed % 2, spin=MAX_SPIN if seed % 4 > 1 else 0.0) as executor:
+            probe = Probe(demand=UNBOUNDED)
+            dispatch = keyed_dispatch(lambda number: number % 2, handler, executor=executor)
+            source.flowable.pipe(dispatch).subscribe(probe)
+            for number in range(12):
+                source.push(number)
+                handled[number].wait()
+            source.subscriber.on_completed()
 
     run(scenario, seed)
 
@@ -92,7 +95,8 @@ def test_a_worker_that_spins_gives_the_same_results(spin: float) -> None:
     assert sorted(results) == list(range(500))
 
 
-def test_a_worker_spins_only_after_a_wait_shorter_than_the_spin() -> None:
+@pytest.mark.parametrize(("wait", "spins"), [(MAX_SPIN / 10, True), (10 * MAX_SPIN, False)])
+def test_a_worker_spins_only_after_a_wait_shorter_than_the_spin(wait: float, spins: bool) -> None:
     def scenario(platform: ControlledPlatform) -> int:
         pauses = 0
         pause = platform.pause
@@ -103,23 +107,24 @@ def test_a_worker_spins_only_after_a_wait_shorter_than_the_spin() -> None:
             pause()
 
         platform.pause = counted  # type: ignore[method-assign]
-        with KeyedExecutor(workers=1, max_in_flight=1, spin=MAX_SPIN) as executor:
-            probe = Probe()
-            came = platform.event()
-            probe.on_item = lambda _: came.set()
-            Flowable.from_iterable(range(4)).pipe(
-                keyed_dispatch(lambda number: number, same, executor=executor)
-            ).subscribe(probe)
-            for _ in range(4):
-                platform.sleep(10 * MAX_SPIN)
-                probe.request(1)
-                came.wait()
-                came.clear()
+        source = PushedSource()
+        handled = [platform.event() for _ in range(4)]
+
+        def handler(number: int) -> None:
+            handled[number].set()
+
+        with KeyedExecutor(workers=1, spin=MAX_SPIN) as executor:
+            probe = Probe(demand=UNBOUNDED)
+            dispatch = keyed_dispatch(lambda number: number, handler, executor=executor)
+            source.flowable.pipe(dispatch).subscribe(probe)
+            for number in range(4):
+                platform.sleep(wait)
+                source.push(number)
+                handled[number].wait()
             probe.cancel()
         return pauses
 
-    # Each wait was ten times longer than the spin would have been.
-    assert run(scenario, seed=1) == 0
+    assert bool(run(scenario, seed=1)) is spins
 
 
 def test_a_worker_outlives_what_a_subscriber_throws_at_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -136,4 +141,49 @@ def test_a_worker_outlives_what_a_subscriber_throws_at_it(caplog: pytest.LogCapt
         assert len(Flowable.from_iterable(range(50)).pipe(dispatch).to_list().run()) == 50
     assert len(probe.items) == 1
     assert any(record.levelname in ("ERROR", "CRITICAL") for record in caplog.records)
-    assert threading.current_thread().is_alive()
+
+
+def test_a_worker_on_the_main_thread_outlives_an_interrupt_out_of_a_subscriber(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # F31: there it is no failure of the subscriber, and comes through everything up to the worker.
+    discarded: list[int] = []
+
+    def interrupt(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> list[int]:
+        async with KeyedExecutor.on_running_loop() as executor:
+            probe = Probe(demand=UNBOUNDED, on_item=interrupt)
+            dispatch = keyed_dispatch(lambda _: "k", same, executor=executor, on_discard=discarded.append)
+            Flowable.from_iterable(range(50)).pipe(dispatch).subscribe(probe)
+            other = keyed_dispatch(lambda number: number % 2, same, executor=executor)
+            # Leaving the block drains: the first dispatch has let go of everything.
+            return [number async for number in Flowable.from_iterable(range(50)).pipe(other)]
+
+    assert sorted(asyncio.run(main())) == list(range(50))
+    assert discarded == list(range(50 - len(discarded), 50))
+    assert [record.levelname for record in caplog.records if record.name == "rxwow.execution"] == ["CRITICAL"]
+
+
+def test_a_dispatch_whose_turn_broke_off_ends_with_what_broke_it() -> None:
+    # A logging filter of the program's own is the one thing in a turn that nothing else contains.
+    def refuse(record: logging.LogRecord) -> bool:
+        if record.levelno == logging.WARNING:
+            raise ZeroDivisionError("in a filter")
+        return True
+
+    def handler(number: int) -> float:
+        return 1 / number
+
+    logger = logging.getLogger("rxwow.execution")
+    logger.addFilter(refuse)
+    try:
+        with KeyedExecutor(workers=1) as executor:
+            probe = Probe(demand=UNBOUNDED)
+            dispatch = keyed_dispatch(lambda _: "k", handler, executor=executor, on_failure=SKIP)
+            Flowable.from_iterable([0, 1, 2]).pipe(dispatch).subscribe(probe)
+            probe.wait_for_end()
+    finally:
+        logger.removeFilter(refuse)
+    assert [str(error) for error in probe.errors] == ["in a filter"]
