@@ -69,7 +69,7 @@ class InvalidKeyError(UsageError, TypeError):
 
     def __init__(self, item: object, error: BaseException) -> None:
         super().__init__(
-            f"no key for the message {_short(item)}: {type(error).__name__}: {error}; the key function must return "
+            f"no key for the message {_short(item)}: {_described(error)}; the key function must return "
             "something that can be hashed and compared"
         )
         self.item = item
@@ -120,7 +120,7 @@ class HandlerExit(RxwowError):
 
     def __init__(self, error: BaseException, raised_by: str = "handler") -> None:
         super().__init__(
-            f"the {raised_by} raised {type(error).__name__}({error}); it fails by raising an Exception, and is stopped "
+            f"the {raised_by} raised {_described(error)}; it fails by raising an Exception, and is stopped "
             "by disposing the subscription or the executor"
         )
         self.__cause__ = error
@@ -128,6 +128,13 @@ class HandlerExit(RxwowError):
 
 _representation = reprlib.Repr()
 _representation.maxother = _representation.maxstring = 120
+
+
+def _described(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the user's own __str__; an error is told even if it can't be put into words.
+        return type(error).__name__
 
 
 def _short(value: object) -> str:

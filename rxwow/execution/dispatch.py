@@ -168,6 +168,8 @@ class Dispatch(BatchSubscriber[Any]):
         self, worker: Worker, results: list[Any], emptied: list[Mailbox], turns: int, messages: int, seconds: float
     ) -> None:
         """End a batch of turns: retire the mailboxes that are empty, emit the results, ask for more messages."""
+        # Held until the lock is released: the last reference to a key may run code of the user's.
+        keys = [mailbox.key for mailbox in emptied]
         with self.lock:
             self._expect(turns, messages, seconds)
             if self.closed:
@@ -180,6 +182,7 @@ class Dispatch(BatchSubscriber[Any]):
         if broken is not None:
             self.terminate(broken)
             return
+        del keys
         # Messages that are here already come before those that the source is asked for now.
         if filled:
             worker.fifo.extend(filled)

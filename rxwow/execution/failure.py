@@ -121,7 +121,8 @@ class FailurePolicy:
                 raise InvalidArgumentError("what on_failure returns", decision, "FAIL, SKIP or Retry(delay)")
         except BaseException as policy_error:  # noqa: BLE001 - user code; it ends the dispatch, and no worker.
             # The handler's error is what the user must see first; a policy that failed is a reason to stop.
-            policy_error.__context__ = error
+            if policy_error is not error:
+                policy_error.__context__ = error
             if isinstance(policy_error, Exception):
                 return FAIL, policy_error
             return FAIL, HandlerExit(policy_error, "function on_failure")

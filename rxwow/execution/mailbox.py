@@ -26,7 +26,7 @@ class NoKey:
         self.error = error
 
     def __repr__(self) -> str:
-        return f"no key ({type(self.error).__name__}: {self.error})"
+        return f"no key ({type(self.error).__name__})"
 
 
 class Mailbox(deque[Any]):

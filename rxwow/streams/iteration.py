@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Final, Generic, Self, TypeVar
 
-from rxwow.errors import UsageError
+from rxwow.errors import RxwowError, UsageError
 from rxwow.platform import Platform, current_platform
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.guard import running_loop
@@ -209,6 +209,9 @@ class _Buffer(BatchSubscriber[T], Generic[T]):
                 items, self._items = self._items, deque()
                 return items
             error, self._error = self._error, None
+        if isinstance(error, StopAsyncIteration | StopIteration):
+            # Raised as it is, it would look like the end of the items.
+            raise RxwowError(f"the stream failed with {type(error).__name__}") from error
         if error is not None:
             raise error
         raise StopAsyncIteration

@@ -217,11 +217,10 @@ class Books(RuleBasedStateMachine):
     @precondition(lambda self: self.sent > 5 and not self.source.ended)
     @rule(end=st.sampled_from(["complete", "error", "cancel", "dispose", "go on", "go on", "go on"]))
     def end(self, end: str) -> None:
+        self.source.ended = end in ("complete", "error")
         if end == "complete":
-            self.source.ended = True
             self.source.subscriber.on_completed()
         elif end == "error":
-            self.source.ended = True
             self.source.subscriber.on_error(ValueError("the source"))
         elif end == "cancel":
             self.collector.subscription.cancel()
@@ -237,17 +236,23 @@ class Books(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "executor"):
             return
+        try:
+            self.end_all()
+        finally:
+            # The threads of one example must not outlive it.
+            self.executor.__exit__(None, None, None)
+
+    def end_all(self) -> None:
         self.executor.dispose()
-        for _ in range(len(self.pending) + 1):
-            for finish in [self.pending.pop(number) for number in list(self.pending)]:
-                finish(True)
+        self.platform.sleep(A_MOMENT)
+        while self.pending:
+            self.pending.popitem()[1](True)
             self.platform.sleep(A_MOMENT)
         self.executor.wait_closed()
         statistics = self.dispatch.statistics()
         check_books(statistics)
         assert statistics.window.in_flight == 0, statistics
         assert statistics.window.discarded == len(self.discarded) == len(set(self.discarded))
-        self.executor.__exit__(None, None, None)
 
 
 def _settle(future: Future[int] | asyncio.Future[int], number: int, well: bool) -> None:

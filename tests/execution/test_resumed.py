@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reactivex.subject import Subject
 
 from rxwow import Flowable, KeyedExecutor, Retry, keyed_dispatch
 from rxwow.execution.turn import MOST_MESSAGES_A_BATCH
@@ -142,3 +143,37 @@ def test_what_comes_back_together_is_settled_in_batches() -> None:
         probe.wait_for_end()
     assert probe.items == list(range(1000))
     assert max(probe.batches) <= MOST_MESSAGES_A_BATCH
+
+
+@pytest.mark.seeds(20, soak=1000)
+def test_what_was_over_before_the_end_is_not_discarded_by_it(seed: int) -> None:
+    discarded: list[Any] = []
+
+    def scenario(platform: ControlledPlatform) -> None:
+        subject: Subject[int] = Subject()
+        subscribed = platform.event()
+
+        def handler(message: str) -> Any:
+            if message == "observable":
+                return subject
+            # The worker is busy while the Observable completes and the dispatch ends, and deals with both later.
+            subscribed.set()
+            platform.sleep(1.0)
+            return message
+
+        with KeyedExecutor(workers=1) as executor:
+            probe = Probe(demand=UNBOUNDED)
+            Flowable.from_iterable(["observable", "busy"]).pipe(
+                keyed_dispatch(same, handler, executor=executor, on_discard=discarded.append)
+            ).subscribe(probe)
+            subscribed.wait()
+            (dispatch,) = executor._dispatches
+            subject.on_next(1)
+            subject.on_completed()
+            probe.cancel()
+        assert probe.items == [1]
+        window = dispatch.statistics().window
+        assert (window.succeeded, window.discarded, window.in_flight) == (2, 0, 0)
+
+    run(scenario, seed)
+    assert discarded == []

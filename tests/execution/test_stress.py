@@ -203,7 +203,7 @@ class SlowKey:
 
 @pytest.mark.seeds(100, soak=3000)
 def test_a_message_that_comes_as_its_mailbox_goes_is_not_lost(seed: int) -> None:
-    # F32: real threads meet there once in a million messages; a key that dawdles is where they meet each time.
+    # F32: real threads hardly ever meet at that moment; a key that dawdles brings them together.
     def scenario(platform: ControlledPlatform) -> list[int]:
         handled: list[int] = []
         source = PushedSource()

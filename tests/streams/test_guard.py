@@ -8,6 +8,7 @@ import pytest
 from reactivex.scheduler import CurrentThreadScheduler, ImmediateScheduler
 
 from rxwow.errors import BlockingCallError
+from rxwow.streams import guard
 from rxwow.streams.guard import (
     about_to_wait,
     allow_waiting,
@@ -108,3 +109,16 @@ def test_scopes_hold_on_their_thread_only() -> None:
 
     asyncio.run(make())
     assert answers == [False, False]
+
+
+def test_thread_can_be_given_back_in_the_middle_of_a_look() -> None:
+    """The collector comes when it likes; what it finds may be an executor that forbade its thread to wait."""
+
+    def collect() -> None:
+        with guard._lock:
+            allow_waiting(threading.get_ident())
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
