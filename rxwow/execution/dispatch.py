@@ -256,8 +256,7 @@ class Dispatch(BatchSubscriber[Any]):
             self.closed = True
             mailboxes = self.mailboxes.take_all()
             waits = [(mailbox, mailbox.waiting) for mailbox in mailboxes if mailbox.waiting is not None]
-        if self._upstream is not None:
-            self._upstream.cancel()
+        # The messages first: until they are taken, turns that are running go on with them.
         queued: list[Any] = []
         for mailbox in mailboxes:
             while mailbox:
@@ -268,9 +267,14 @@ class Dispatch(BatchSubscriber[Any]):
                     break
         for mailbox, waiting in waits:
             self._cancel(mailbox, waiting)
-        self.outlet.drop()
-        self.discard(queued)
-        self._executor.forget(self)
+        try:
+            if self._upstream is not None:
+                self._upstream.cancel()
+        finally:
+            # Also if an exit comes out of the source, on the main thread.
+            self.outlet.drop()
+            self.discard(queued)
+            self._executor.forget(self)
 
     def _cancel(self, mailbox: Mailbox, waiting: Waiting) -> None:
         if waiting.cancel is None or mailbox.worker.call_soon(waiting.cancel):

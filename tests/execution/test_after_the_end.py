@@ -208,6 +208,30 @@ def test_a_future_that_completes_when_its_worker_has_gone_is_accounted_for(
     assert collector.taken == []
 
 
+def test_a_future_that_completes_just_before_the_loop_is_closed_is_accounted_for() -> None:
+    # What its worker's loop is asked for then, it will not do any more.
+    future: Future[int] = Future()
+    future.set_running_or_notify_cancel()
+    arrivals = Arrivals(1)
+
+    class Loop(asyncio.SelectorEventLoop):
+        def close(self) -> None:
+            future.set_result(1)
+            super().close()
+
+    def handle(message: int) -> Future[int]:
+        arrivals.arrive()
+        return future
+
+    executor = KeyedExecutor(1, loop_factory=Loop)
+    dispatched([1], handle, executor).subscribe(Collector(10))
+    assert arrivals.all_there.wait(PATIENCE)
+    books = books_of(executor)
+    executor.dispose()
+    assert executor.wait_closed(PATIENCE)
+    check_ends(books, succeeded=1)
+
+
 def test_a_handler_in_a_pool_outlives_the_executor() -> None:
     gate = Gate()
     with ThreadPoolExecutor(1) as pool:

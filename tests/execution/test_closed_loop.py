@@ -73,7 +73,7 @@ def test_a_loop_that_was_closed_with_a_drain_due_refuses_what_comes_later(
     assert sorted(discarded) == [1, 2]
 
 
-def test_a_turn_that_was_cut_short_as_the_loop_closed_is_refused_too(
+def test_a_turn_that_was_cut_short_as_the_loop_closed_is_refused_with_the_next(
     loop: asyncio.AbstractEventLoop, executor: KeyedExecutor
 ) -> None:
     discarded: list[int] = []
@@ -89,16 +89,19 @@ def test_a_turn_that_was_cut_short_as_the_loop_closed_is_refused_too(
             pass
         loop.stop()
 
-    operator = keyed_dispatch(lambda n: n // 4, handle, executor=executor, on_discard=discarded.append)
+    operator = keyed_dispatch(lambda _: "key", handle, executor=executor, on_discard=discarded.append)
     source.pipe(operator).subscribe(collector)
     for message in range(4):
         source.on_next(message)
     loop.run_forever()
     assert handled == [0]
     loop.close()
-    source.on_next(4)
+    # Whoever comes next finds the worker dead, and with it what it had in its hands.
+    late = Collector(10)
+    dispatched([1], str, executor).subscribe(late)
+    assert isinstance(late.error, ExecutorClosedError)
     assert isinstance(collector.error, ExecutorClosedError)
-    assert sorted(discarded) == [1, 2, 3, 4]
+    assert discarded == [1, 2, 3]
 
 
 def test_handlers_that_end_after_the_loop_was_closed_are_accounted_for(

@@ -18,8 +18,10 @@ from reactivex.subject import Subject
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.errors import ExecutorClosedError
+from rxwow.execution.completion import DUE, Waiting
 from rxwow.testing import ControlledPlatform, run
-from tests.execution.collecting import PATIENCE, Collector, dispatched
+from tests.execution.books import books_of
+from tests.execution.collecting import PATIENCE, Collector, dispatched, results_of
 from tests.execution.handlers import Gate
 from tests.execution.pushed import PushedSource
 from tests.streams.probe import Probe
@@ -162,6 +164,87 @@ def test_an_exit_out_of_one_subscriber_keeps_no_other_from_its_end() -> None:
     gate.let_go()
     assert executor.wait_closed(PATIENCE)
     assert executor.drain(timeout=0) is False
+
+
+def test_an_exit_out_of_the_source_keeps_no_message_from_its_end() -> None:
+    def numbers() -> Generator[int]:
+        try:
+            yield from range(100)
+        finally:
+            raise KeyboardInterrupt
+
+    gate, collector, discarded = Gate(), Collector(10), list[int]()
+    executor = KeyedExecutor(1, max_in_flight=3)
+    dispatched(numbers, gate, executor, on_discard=discarded.append).subscribe(collector)
+    gate.wait_for_arrivals(1)
+    with pytest.raises(KeyboardInterrupt):
+        collector.subscription.cancel()
+    assert discarded == [1, 2]
+    assert not executor.statistics().dispatches
+    gate.let_go()
+    assert executor.drain(PATIENCE)
+
+
+def test_no_message_begins_while_the_source_takes_its_time_to_be_cancelled() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(PushedSource):
+        def cancel(self) -> None:
+            begun.set()
+            assert go_on.wait(PATIENCE)
+
+    source, gate, probe = Slow(), Gate(), Probe(demand=10)
+    with KeyedExecutor(1) as executor:
+        source.flowable.pipe(keyed_dispatch(lambda _: "key", gate, executor=executor)).subscribe(probe)
+        source.push(1, 2, 3)
+        gate.wait_for_arrivals(1)
+        cancelling = threading.Thread(target=probe.cancel)
+        cancelling.start()
+        assert begun.wait(PATIENCE)
+        gate.let_go()
+        # The only worker has come to the end of its turn when it has time for another dispatch.
+        assert results_of(dispatched([1], str, executor)) == ["1"]
+        go_on.set()
+        cancelling.join(PATIENCE)
+    assert gate.arrived == [1]
+
+
+@pytest.mark.seeds(200, soak=10_000)
+def test_a_worker_that_is_stopped_before_it_began_begins_nothing(seed: int) -> None:
+    # Its queue is full when it comes to its end, and whoever cancels has not come to take the messages away.
+    def scenario(platform: ControlledPlatform) -> None:
+        executor = KeyedExecutor(1)
+        accounts, probe, source = Accounts(), Probe(demand=10), PushedSource()
+        source.flowable.pipe(
+            keyed_dispatch(accounts.key, accounts.wait, executor=executor, on_discard=accounts.discard)
+        ).subscribe(probe)
+        source.push(0, 1, 2)
+        cancelling = platform.thread(probe.cancel, "cancels")
+        cancelling.start()
+        executor.dispose()
+        executor.wait_closed()
+        cancelling.join()
+        accounts.check()
+
+    run(scenario, seed)
+
+
+def test_an_attempt_that_is_due_is_not_made_after_the_end() -> None:
+    # As seen by a worker that is called off between the end, which takes the message, and the timer of its retry.
+    handled: list[int] = []
+    executor = KeyedExecutor(1)
+    collector, source = Collector(10), PushedSource()
+    source.flowable.pipe(keyed_dispatch(hash, handled.append, executor=executor)).subscribe(collector)
+    dispatch = books_of(executor)
+    (mailbox,) = dispatch.mailboxes.put([1], [1])
+    mailbox.waiting = Waiting(1, 1, "retry")
+    mailbox.waiting.outcome = DUE
+    dispatch.closed = True
+    assert dispatch.handling.resume(mailbox, [])
+    assert handled == []
+    assert list(mailbox) == [1]
+    dispatch.closed = False
+    executor.dispose()
 
 
 # Ends beside beginnings.

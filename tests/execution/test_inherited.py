@@ -45,6 +45,12 @@ def in_child(work):
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert status == 0, status
 
+def total(executor):
+    operator = keyed_dispatch(lambda n: 0, lambda n: n, executor=executor)
+    return Flowable.from_iterable(range(5)).pipe(operator).run()
+
+idle = KeyedExecutor(workers=1, name="idle")
+assert total(idle) == 4
 own = KeyedExecutor(workers=1, name="parents")
 discarded, results = [], []
 dispatch = keyed_dispatch(lambda n: 0, handler, executor=own, on_discard=discarded.append)
@@ -57,6 +63,8 @@ AFTERWARDS = """
 go.set()
 assert ended.wait(30)
 assert own.drain(30)
+assert total(idle) == 4
+assert idle.drain(30)
 assert results == [0, 1, 2] and discarded == [], (results, discarded)
 """
 
@@ -117,10 +125,6 @@ def test_leaving_the_parents_block_in_the_child_ends_nothing() -> None:
 def test_a_child_makes_executors_of_its_own_and_so_does_its_child() -> None:
     check(
         """
-        def total(executor):
-            operator = keyed_dispatch(lambda n: 0, lambda n: n, executor=executor)
-            return Flowable.from_iterable(range(5)).pipe(operator).run()
-
         def grandchild():
             assert KeyedExecutor.shared() is not shared
             assert total(None) == 4
@@ -141,7 +145,8 @@ def test_a_child_that_exits_says_nothing_of_what_it_inherited() -> None:
     check(
         """
         import atexit, gc
-        globals().pop("own")
+        # The child is done with it, and its worker's stack, which is not here, can't hold it either.
+        del globals()["idle"]
         gc.collect()
         # What a child does that leaves by sys.exit.
         atexit._run_exitfuncs()
