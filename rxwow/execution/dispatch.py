@@ -7,7 +7,7 @@ import contextvars
 import heapq
 import logging
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rxwow.errors import HandlerExit
 from rxwow.execution.completion import Begin, Outcome, Waiting
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Dispatch"]
 
 logger = logging.getLogger("rxwow.execution")
+
+SHORTEST_TURN: Final = 0.000_001
+"""Seconds that any turn takes, also by a clock that ticks too seldom to show it."""
 
 
 class Dispatch(BatchSubscriber[Any]):
@@ -197,9 +200,13 @@ class Dispatch(BatchSubscriber[Any]):
         if turns and messages:
             sample = seconds / turns
             expected = self.expected_turn
-            # A sample counts for eight times what was expected at most: a thread that the system held up for a while
-            # did not become slow, and must not have a second worker woken.
-            self.expected_turn = sample if expected is None else expected + (min(sample, 8 * expected) - expected) / 8
+            if expected is None:
+                self.expected_turn = sample
+            else:
+                # A sample counts for eight times what was expected at most: a thread that the system held up for a
+                # while did not become slow, and must not have a second worker woken.
+                most = 8 * max(expected, SHORTEST_TURN)
+                self.expected_turn = expected + (min(sample, most) - expected) / 8
             # At most doubled, so that one lucky batch of a slow handler does not hold up the results of the next.
             fitting = int(BATCH_TIME * messages / max(seconds, 1e-9))
             self.messages_a_batch = max(1, min(fitting, 2 * self.messages_a_batch, MOST_MESSAGES_A_BATCH))

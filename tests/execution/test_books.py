@@ -268,7 +268,6 @@ def _call(loop: asyncio.AbstractEventLoop, function: Callable[[bool], None], arg
         loop.call_soon_threadsafe(function, argument)
 
 
-@pytest.mark.timeout(120)
 def test_the_books_balance_after_every_step(soak: bool, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1, "rxwow")
     examples = 5000 if soak else 200
