@@ -56,8 +56,7 @@ class Message:
 
 class Told(ExecutionHook):
     def __init__(self) -> None:
-        self.skipped = 0
-        self.failed = 0
+        self.skipped = self.failed = 0
 
     def message_skipped(self, dispatch: str, key: Any, item: Any, error: Exception) -> None:
         self.skipped += 1
@@ -86,9 +85,8 @@ class Books(RuleBasedStateMachine):
         self.collector = Collector(0)
         self.told = Told()
         self.executor.add_hook(self.told)
-        self.sent = 0
+        self.sent = self.blocked = 0
         self.discarded: list[Message] = []
-        self.blocked = 0
         self.pending: dict[int, Callable[[bool], None]] = {}
         self.decision = {"fail": FAIL, "skip": SKIP, "retry": Retry(LATER)}[on_failure]
         operator = keyed_dispatch(
