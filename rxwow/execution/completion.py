@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from reactivex import Observable
 
 from rxwow.errors import ForeignLoopError, HandlerExit
+from rxwow.execution.lineage import belonging_to
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.protocols import BatchSubscriber, Subscription
 
@@ -177,7 +178,8 @@ def begin_observable(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, val
     observable: Observable[Any] = value
     flowable = Flowable.from_observable(observable, on_overflow="buffer", capacity=INNER_CAPACITY)
     try:
-        context.run(flowable.subscribe, inner)
+        with belonging_to(dispatch):
+            context.run(flowable.subscribe, inner)
     except Exception as error:  # noqa: BLE001 - the user's own Observable; it is the message's failure.
         inner.on_error(error)
 

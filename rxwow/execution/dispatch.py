@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rxwow.errors import HandlerExit
 from rxwow.execution.completion import Begin, Outcome, Waiting
 from rxwow.execution.handling import Handling
+from rxwow.execution.lineage import lineage
 from rxwow.execution.mailbox import Mailbox, MailboxSet, NoKey
 from rxwow.execution.outlet import Outlet
 from rxwow.execution.statistics import DispatchStatistics
@@ -62,6 +63,7 @@ class Dispatch(BatchSubscriber[Any]):
         self.expected_turn: float | None = None
         self.closed = False
         self.failed = False
+        self.feeds, self.within = lineage()
         self._executor = executor
         self._upstream: Subscription | None = None
         self._upstream_done = False
@@ -322,7 +324,7 @@ class Dispatch(BatchSubscriber[Any]):
                 peak_mailboxes=self.mailboxes.peak,
                 mailboxed=sum(size for _, size, _ in sizes),
                 waiting=sum(handler_waits for _, _, handler_waits in sizes),
-                untaken=self.outlet.waiting(),
+                untaken=self.outlet.untaken,
                 deepest=tuple(
                     heapq.nlargest(10, ((key, size) for key, size, _ in sizes if size), key=lambda pair: pair[1])
                 ),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from rxwow.errors import BlockingCallError, ExecutorClosedError, InvalidArgumentError, UsageError
 from rxwow.execution.hooks import ExecutionHook, HookSet
 from rxwow.execution.latch import Latch
+from rxwow.execution.lineage import to_quiesce
 from rxwow.execution.options import check_count, check_name
 from rxwow.execution.parallelism import available_cpus
 from rxwow.execution.placement import choose, place
@@ -163,10 +164,16 @@ class KeyedExecutor:
         """Take in a dispatch that is about to subscribe; return the error to end it with if it is too late."""
         if self._inherited():
             return self._inherited_error()
+        feeds, within = dispatch.feeds, dispatch.within
         with self._lock:
-            if self._state == OPEN:
+            # The result of a message that was accepted is part of it.
+            if self._state == OPEN or (self._state == DRAINING and within in self._dispatches):
                 self._dispatches.add(dispatch)
                 return None
+            cuts = self._state == DRAINING and feeds in self._dispatches
+        if cuts and feeds is not None:
+            # Its source subscribes again, as `concat` and `repeat` do; it finishes what it has.
+            feeds.quiesce()
         return ExecutorClosedError(self.name, "subscribe while it is open, or use another")
 
     def forget(self, dispatch: Dispatch) -> None:
@@ -175,7 +182,10 @@ class KeyedExecutor:
             return
         with self._lock:
             self._dispatches.discard(dispatch)
+            ready = to_quiesce(self._dispatches) if self._state == DRAINING else []
             idle = self._state != OPEN and not self._dispatches
+        for other in ready:
+            other.quiesce()
         if idle:
             self._idle.open()
 
@@ -364,10 +374,11 @@ class KeyedExecutor:
         with self._lock:
             if self._state == OPEN:
                 self._state = DRAINING
-            dispatches = list(self._dispatches)
-        for dispatch in dispatches:
+            ready = to_quiesce(self._dispatches)
+            idle = not self._dispatches
+        for dispatch in ready:
             dispatch.quiesce()
-        if not dispatches:
+        if idle:
             self._idle.open()
 
     def _stop_workers(self) -> None:

@@ -14,6 +14,7 @@ from rxwow.errors import InvalidArgumentError
 from rxwow.execution.dispatch import Dispatch
 from rxwow.execution.executor import KeyedExecutor
 from rxwow.execution.failure import FAIL, FailurePolicy, OnFailure
+from rxwow.execution.lineage import feeding
 from rxwow.execution.options import DispatchOptions, check_callable, check_count, check_name, is_async
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.protocols import Subscriber, Subscription
@@ -174,7 +175,8 @@ def keyed_dispatch(
             dispatch.outlet.start()
             if not dispatch.closed:
                 try:
-                    flowable.subscribe(dispatch, scheduler=scheduler)
+                    with feeding(dispatch):
+                        flowable.subscribe(dispatch, scheduler=scheduler)
                 except Exception as error:  # noqa: BLE001 - a source that raises where it should call on_error.
                     dispatch.terminate(error)
             return dispatch.outlet

@@ -25,15 +25,19 @@ class Outlet(Emitter[Any]):
     `_ready` holds batches of results: what a worker's turns brought, each the only result of a message, or items of one
     handler's Observable together with that Observable's `InnerResults`. Any thread appends; only the drainer takes, but
     for `drop` at the end. A deque guards itself.
+
+    `untaken` is how many messages have their result here, or in `on_next`; the dispatch's lock guards it, as it does
+    the window.
     """
 
-    __slots__ = ("_dispatch", "_ready", "opened")
+    __slots__ = ("_dispatch", "_ready", "opened", "untaken")
 
     def __init__(self, subscriber: Subscriber[Any], dispatch: Dispatch) -> None:
         super().__init__(subscriber, dispatch.platform)
         self._dispatch = dispatch
         self.opened = False
         """Whether anything was requested; before that, nothing is asked of the source."""
+        self.untaken = 0
         self._ready: deque[tuple[Sequence[Any], InnerResults | None]] = deque()
 
     def request(self, n: int) -> None:
@@ -46,6 +50,7 @@ class Outlet(Emitter[Any]):
         Two steps, because this one is made under the dispatch's lock, together with the retirement of the mailboxes
         that the results came from: whoever then finds no mailbox left and completes can't overtake a result.
         """
+        self.untaken += len(results)
         self._ready.append((results, None))
 
     def offer_inner(self, items: Sequence[Any], inner: InnerResults) -> None:
@@ -63,11 +68,12 @@ class Outlet(Emitter[Any]):
             except IndexError:
                 return
             if inner is None:
-                self._dispatch.results_taken(len(results))
+                self._let_go(len(results))
 
-    def waiting(self) -> int:
-        """Return how many results of finished messages wait to be taken."""
-        return sum(len(results) for results, inner in self._ready.copy() if inner is None)
+    def _let_go(self, count: int) -> None:
+        with self._dispatch.lock:
+            self.untaken -= count
+            self._dispatch.window.succeed(count)
 
     def _has_items(self) -> bool:
         return bool(self._ready)
@@ -81,10 +87,13 @@ class Outlet(Emitter[Any]):
         if len(results) > limit:
             self._ready.appendleft((results[limit:], inner))
             results = results[:limit]
-        self._deliver(results)
-        if inner is None:
-            self._dispatch.results_taken(len(results))
-        else:
+        try:
+            self._deliver(results)
+        finally:
+            # Also if an exit comes out of the subscriber: these results are nowhere else any more.
+            if inner is None:
+                self._let_go(len(results))
+        if inner is not None:
             inner.taken(len(results))
         return len(results)
 

@@ -51,7 +51,7 @@ class DispatchStatistics:
     waiting: int
     """Messages whose handler waits for an awaitable, a future or an Observable."""
     untaken: int
-    """Messages whose handler has finished and whose result waits to be taken."""
+    """Messages whose handler has finished and whose result was not taken yet, or is just being taken."""
     deepest: tuple[tuple[Hashable, int], ...]
     """The keys with the most messages queued, at most ten, each with how many."""
     expected_turn: float | None

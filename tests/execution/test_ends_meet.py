@@ -19,6 +19,7 @@ from reactivex.subject import Subject
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.errors import ExecutorClosedError
 from rxwow.execution.completion import DUE, Waiting
+from rxwow.execution.turn import run_turns
 from rxwow.testing import ControlledPlatform, run
 from tests.execution.books import books_of
 from tests.execution.collecting import PATIENCE, Collector, dispatched, results_of
@@ -209,40 +210,21 @@ def test_no_message_begins_while_the_source_takes_its_time_to_be_cancelled() -> 
     assert gate.arrived == [1]
 
 
-@pytest.mark.seeds(200, soak=10_000)
-def test_a_worker_that_is_stopped_before_it_began_begins_nothing(seed: int) -> None:
-    # Its queue is full when it comes to its end, and whoever cancels has not come to take the messages away.
-    def scenario(platform: ControlledPlatform) -> None:
-        executor = KeyedExecutor(1)
-        accounts, probe, source = Accounts(), Probe(demand=10), PushedSource()
-        source.flowable.pipe(
-            keyed_dispatch(accounts.key, accounts.wait, executor=executor, on_discard=accounts.discard)
-        ).subscribe(probe)
-        source.push(0, 1, 2)
-        cancelling = platform.thread(probe.cancel, "cancels")
-        cancelling.start()
-        executor.dispose()
-        executor.wait_closed()
-        cancelling.join()
-        accounts.check()
-
-    run(scenario, seed)
-
-
-def test_an_attempt_that_is_due_is_not_made_after_the_end() -> None:
-    # As seen by a worker that is called off between the end, which takes the message, and the timer of its retry.
+def test_what_comes_to_a_worker_between_an_end_and_its_taking_the_messages_is_not_begun() -> None:
+    # No schedule stops there; it is the moment after `closed` was set, seen by the worker: a turn, and a retry's timer.
     handled: list[int] = []
     executor = KeyedExecutor(1)
     collector, source = Collector(10), PushedSource()
     source.flowable.pipe(keyed_dispatch(hash, handled.append, executor=executor)).subscribe(collector)
     dispatch = books_of(executor)
-    (mailbox,) = dispatch.mailboxes.put([1], [1])
-    mailbox.waiting = Waiting(1, 1, "retry")
-    mailbox.waiting.outcome = DUE
+    queued, retried = dispatch.mailboxes.put([1, 2], [1, 2])
+    retried.waiting = Waiting(2, 1, "retry")
+    retried.waiting.outcome = DUE
     dispatch.closed = True
-    assert dispatch.handling.resume(mailbox, [])
+    for mailbox in (queued, retried):
+        assert run_turns(executor.any_worker(), mailbox, 0) is None
     assert handled == []
-    assert list(mailbox) == [1]
+    assert [*queued, *retried] == [1, 2]
     dispatch.closed = False
     executor.dispose()
 

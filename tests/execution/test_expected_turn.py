@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
+from rxwow.execution.dispatch import SHORTEST_TURN
 from rxwow.execution.placement import WAKE_UP
 from rxwow.testing import ControlledPlatform, run
 
@@ -47,6 +48,6 @@ def test_a_turn_that_was_held_up_once_makes_no_slow_handler(seed: int) -> None:
     seconds = dict.fromkeys(range(MESSAGES), 0.0)
     seconds[MESSAGES // 2] = 1.0
     _, wakes, expected = run(lambda platform: times_of(platform, seconds), seed)
-    assert expected < WAKE_UP / 100
+    assert expected < 10 * SHORTEST_TURN
     # The first is slow until something is known of it.
     assert wakes <= 4

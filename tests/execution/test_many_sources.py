@@ -16,6 +16,7 @@ import reactivex
 from reactivex.subject import Subject
 
 from rxwow import SKIP, Flowable, KeyedExecutor, Retry, keyed_dispatch
+from rxwow.execution.process import Process
 from rxwow.streams.protocols import UNBOUNDED
 from tests.execution.collecting import PATIENCE, dispatched, results_of
 from tests.streams.probe import Probe
@@ -196,6 +197,21 @@ def test_eight_workers_feed_a_collector_that_no_lock_guards(soak: bool) -> None:
         assert [message for message in seen if message[0] == key] == [
             message for message in messages if message[0] == key
         ]
+
+
+def test_the_shared_executor_is_one_though_many_make_it_at_once() -> None:
+    # F97: it is made outside every lock, so each of the first to ask makes one.
+    process = Process()
+    all_made = threading.Barrier(16)
+    got: list[KeyedExecutor] = []
+
+    def make() -> KeyedExecutor:
+        all_made.wait(PATIENCE)
+        return KeyedExecutor(1)
+
+    on_threads(lambda _: got.append(process.get_shared(make)), 16)
+    assert len(got) == 16
+    assert set(map(id, got)) == {id(process.shared)}
 
 
 @pytest.mark.parametrize("shared", [True, False])

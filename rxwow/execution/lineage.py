@@ -1,0 +1,59 @@
+"""Which dispatch another one feeds or belongs to: what a drain must know to end them in the right order.
+
+A drain stops the intake of a dispatch. One whose source is another dispatch would lose what that one has accepted, so
+it goes on until that one has ended; and one that a handler has started as its result goes on until the message has.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rxwow.execution.dispatch import Dispatch
+
+__all__ = ["belonging_to", "feeding", "lineage", "to_quiesce"]
+
+
+class _Scope(threading.local):
+    """What is being subscribed on one thread; a context variable would leak into the handlers that start meanwhile."""
+
+    feeds: Dispatch | None = None
+    within: Dispatch | None = None
+
+
+_scope = _Scope()
+
+
+@contextmanager
+def feeding(dispatch: Dispatch) -> Generator[None]:
+    """Note, for the dispatches that are subscribed meanwhile on this thread, that they are the source of `dispatch`."""
+    before, _scope.feeds = _scope.feeds, dispatch
+    try:
+        yield
+    finally:
+        _scope.feeds = before
+
+
+@contextmanager
+def belonging_to(dispatch: Dispatch) -> Generator[None]:
+    """Note, for those that are subscribed meanwhile on this thread, that they are the result of one of its messages."""
+    before = _scope.feeds, _scope.within
+    _scope.feeds, _scope.within = None, dispatch
+    try:
+        yield
+    finally:
+        _scope.feeds, _scope.within = before
+
+
+def lineage() -> tuple[Dispatch | None, Dispatch | None]:
+    """Return which dispatch one that is subscribed now feeds, and which it belongs to."""
+    return _scope.feeds, _scope.within
+
+
+def to_quiesce(dispatches: Collection[Dispatch]) -> list[Dispatch]:
+    """Return those of the dispatches that have not ended whose intake a drain should stop now."""
+    fed = {dispatch.feeds for dispatch in dispatches}
+    return [dispatch for dispatch in dispatches if dispatch not in fed and dispatch.within not in dispatches]
