@@ -287,7 +287,8 @@ def test_the_books_balance_while_threads_run() -> None:
         )
         subscribing.start()
         last = None
-        while not collector.ended.is_set():
+        # Without a pause the looks would keep the dispatch's lock from the workers, which is not a fair one.
+        while not collector.ended.wait(A_MOMENT / 10):
             for statistics in executor.statistics().dispatches:
                 check_books(statistics)
                 looks += 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
+from rxwow.execution import WindowStatistics
 from rxwow.streams.protocols import UNBOUNDED
 from tests.execution.handlers import Gate
 from tests.streams.probe import Probe
@@ -60,3 +64,24 @@ def test_a_batch_of_results_is_taken_in_parts_and_stays_in_order(demand: list[in
         probe.wait_for_end()
     probe.check()
     assert [number for number in probe.items if number >= 0] == list(range(count))
+
+
+@pytest.mark.parametrize("window", [1, 50])
+def test_an_exit_out_of_on_next_leaves_nothing_in_flight(window: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL + 1, "rxwow")
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> WindowStatistics:
+        # The worker is the main thread, where an exit is the program's and no failure of the subscriber.
+        async with KeyedExecutor.on_running_loop(max_in_flight=window) as executor:
+            probe = Probe(demand=UNBOUNDED, on_item=interrupt)
+            Flowable.from_iterable(range(50)).pipe(keyed_dispatch(same, same, executor=executor)).subscribe(probe)
+            (dispatch,) = executor._dispatches
+        return dispatch.statistics().window
+
+    books = asyncio.run(main())
+    assert books.in_flight == 0
+    assert books.admitted == books.succeeded + books.discarded
+    assert books.succeeded >= 1
