@@ -48,7 +48,7 @@ class KeyedExecutor:
     dispose after an exception. One that is forgotten is disposed, with a `ResourceWarning`, when it is collected or the
     process ends.
 
-    `_lock` guards `_state`, `_dispatches` and `_unfinished`.
+    `_lock` guards `_state`, `_dispatches`, `_quiesced`, `_related` and `_unfinished`.
 
     Args:
         workers: how many; by default as many as this process may use CPUs (`available_cpus`).
@@ -118,6 +118,8 @@ class KeyedExecutor:
         self._lock = self.platform.lock()
         self._state = OPEN
         self._dispatches: set[Dispatch] = set()
+        self._quiesced: set[Dispatch] = set()
+        self._related = False
         self._unfinished = False
         self._process_id = os.getpid()
         self._idle = Latch(self.platform)
@@ -169,6 +171,7 @@ class KeyedExecutor:
             # The result of a message that was accepted is part of it.
             if self._state == OPEN or (self._state == DRAINING and within in self._dispatches):
                 self._dispatches.add(dispatch)
+                self._related = self._related or feeds is not None or within is not None
                 return None
             cuts = self._state == DRAINING and feeds in self._dispatches
         if cuts and feeds is not None:
@@ -182,7 +185,9 @@ class KeyedExecutor:
             return
         with self._lock:
             self._dispatches.discard(dispatch)
-            ready = to_quiesce(self._dispatches) if self._state == DRAINING else []
+            self._quiesced.discard(dispatch)
+            # Only one that is related to others can have kept them from their turn, and most are not.
+            ready = self._take_ready() if self._related and self._state == DRAINING else []
             idle = self._state != OPEN and not self._dispatches
         for other in ready:
             other.quiesce()
@@ -374,12 +379,21 @@ class KeyedExecutor:
         with self._lock:
             if self._state == OPEN:
                 self._state = DRAINING
-            ready = to_quiesce(self._dispatches)
+            ready = self._take_ready()
             idle = not self._dispatches
         for dispatch in ready:
             dispatch.quiesce()
         if idle:
             self._idle.open()
+
+    def _take_ready(self) -> list[Dispatch]:
+        """Return the dispatches to quiesce now, each once; called with the lock held.
+
+        Once, because one that is quiesced may end at once, and its end comes here: a thousand would nest in each other.
+        """
+        ready = [dispatch for dispatch in to_quiesce(self._dispatches) if dispatch not in self._quiesced]
+        self._quiesced.update(ready)
+        return ready
 
     def _stop_workers(self) -> None:
         if self._forgotten is not None:

@@ -93,6 +93,19 @@ def test_a_dispatch_that_a_handler_started_finishes_with_its_message(seed: int) 
     run(scenario, seed)
 
 
+@pytest.mark.parametrize("related", [False, True])
+def test_a_thousand_dispatches_drain_on_a_flat_stack(related: bool) -> None:
+    executor = KeyedExecutor(workers=1)
+    probes = [Probe(demand=UNBOUNDED) for _ in range(1000)]
+    for probe in probes:
+        flowable = Flowable.never().pipe(keyed_dispatch(same, same, executor=executor))
+        if related:
+            flowable = flowable.pipe(keyed_dispatch(same, same, executor=executor))
+        flowable.subscribe(probe)
+    assert executor.drain(timeout=50)
+    assert [probe.completions for probe in probes] == [1] * 1000
+
+
 @pytest.mark.parametrize("how", ["merge", "repeat", "concat"])
 def test_a_source_that_would_never_end_ends_when_what_feeds_the_dispatch_has(how: str) -> None:
     probe = Probe(demand=UNBOUNDED)
