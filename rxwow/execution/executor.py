@@ -270,6 +270,9 @@ class KeyedExecutor:
     def drain(self, timeout: float | None = None) -> bool:
         """Accept nothing more, wait until what was accepted has finished, and end: the graceful stop.
 
+        It blocks the calling thread. If results are taken on that thread, by an `async for` of its event loop say, or
+        by an `on_next` that makes this call, it waits for itself: there `drain_async`, or give a `timeout`.
+
         Args:
             timeout: seconds; when they are over, what is left is disposed. None waits for as long as it takes.
 
