@@ -98,8 +98,8 @@ class ForeignLoopError(UsageError, RuntimeError):
 class MissingBackpressureError(RxwowError):
     """A source that can't be slowed sent more than its buffer holds."""
 
-    def __init__(self, capacity: int, remedy: str) -> None:
-        super().__init__(f"the source sent more than the {capacity} items that its buffer holds; {remedy}")
+    def __init__(self, capacity: int, remedy: str, what: str = "the source") -> None:
+        super().__init__(f"{what} sent more than the {capacity} items that the buffer behind it holds; {remedy}")
         self.capacity = capacity
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterable, Callable
 from typing import Any, Final, TypeVar
 
@@ -74,12 +75,24 @@ def _check_argument(async_iterable_or_factory: object) -> None:
 
 def _loop_for(subscriber: Subscriber[Any], scheduler: abc.SchedulerBase | None) -> asyncio.AbstractEventLoop | None:
     # RxPY's own run(), of an operator's result, waits as well, and says so by no more than such a scheduler.
-    elsewhere = is_about_to_wait() or isinstance(scheduler, _THREADED)
+    elsewhere = is_about_to_wait() or isinstance(scheduler, _THREADED) or _serving.one_source
     loop = None if elsewhere else running_loop()
     if loop is None:
         offer: Callable[[], asyncio.AbstractEventLoop | None] | None = getattr(subscriber, "event_loop", None)
         loop = None if offer is None else offer()
     return loop
+
+
+class _Serving(threading.local):
+    """Whether the calling thread's loop is there for one source alone, and closed at its end.
+
+    An operator such as repeat subscribes to the next source from the end of the one before.
+    """
+
+    one_source: bool = False
+
+
+_serving = _Serving()
 
 
 class _OwnLoopEmitter(AsyncIterableEmitter[T]):
@@ -103,6 +116,7 @@ class _OwnLoopEmitter(AsyncIterableEmitter[T]):
         async def until_unused() -> None:
             await self._unused
 
+        _serving.one_source = True
         # Ends the tasks and generators that the iterable has left behind, and closes the loop.
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(until_unused())

@@ -9,6 +9,7 @@ from reactivex import Observable, abc
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
 
+from rxwow.streams.fluent import Fluent
 from rxwow.streams.guard import emitting_with
 from rxwow.streams.protocols import UNBOUNDED, Subscriber, Subscription
 
@@ -25,7 +26,7 @@ T_co = TypeVar("T_co", covariant=True)
 Publish = Callable[[Subscriber[T], abc.SchedulerBase | None], Subscription]
 
 
-class Flowable(Observable[T_co]):
+class Flowable(Fluent[T_co]):
     """An Observable with demand.
 
     Subscribed with a `Subscriber` it follows Reactive Streams §1-§3: it emits at most what was requested, one signal at

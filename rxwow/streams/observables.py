@@ -196,9 +196,12 @@ class ObservableSubscription(Emitter[T]):
                 "an Observable sends more than is asked for; items are dropped (on_overflow=%r)", str(self._strategy)
             )
         elif overflows:
-            self._upstream_failed(MissingBackpressureError(self._capacity, self._remedy()))
+            self._upstream_failed(self._overflow_error())
             self._dispose_upstream()
         return True
+
+    def _overflow_error(self) -> Exception:
+        return MissingBackpressureError(self._capacity, self._remedy())
 
     def _remedy(self) -> str:
         remedy = (

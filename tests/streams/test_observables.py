@@ -130,7 +130,7 @@ def test_buffer_fails_beyond_its_capacity_after_the_items_that_it_kept() -> None
     probe.request(1)
     assert probe.items == [0, 1, 2]
     assert isinstance(probe.errors[0], MissingBackpressureError)
-    assert "the source sent more than the 3 items that its buffer holds" in str(probe.errors[0])
+    assert "the source sent more than the 3 items that the buffer behind it holds" in str(probe.errors[0])
     assert "a bigger capacity" in str(probe.errors[0])
 
 
