@@ -2,10 +2,20 @@
 
 import logging
 
-from rxwow.execution import FAIL, SKIP, Backoff, KeyedExecutor, Retry, keyed_dispatch
+from rxwow.execution import FAIL, SKIP, Backoff, KeyedExecutor, KeyedScheduler, Retry, keyed_dispatch
 from rxwow.streams.flowable import Flowable
 
-__all__ = ["FAIL", "SKIP", "Backoff", "Flowable", "KeyedExecutor", "Retry", "__version__", "keyed_dispatch"]
+__all__ = [
+    "FAIL",
+    "SKIP",
+    "Backoff",
+    "Flowable",
+    "KeyedExecutor",
+    "KeyedScheduler",
+    "Retry",
+    "__version__",
+    "keyed_dispatch",
+]
 
 __version__ = "0.1.0"
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol
 
@@ -80,6 +81,10 @@ class Platform:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def now(self) -> datetime:
+        """Return the time of day, in UTC."""
+        return datetime.now(UTC)
 
     def pause(self) -> None:
         """Let other threads run for a moment: what a spinning worker does between two looks."""

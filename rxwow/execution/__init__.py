@@ -12,6 +12,7 @@ from rxwow.execution.failure import FAIL, SKIP, Backoff, Retry
 from rxwow.execution.hooks import ExecutionHook
 from rxwow.execution.keyed_dispatch import keyed_dispatch
 from rxwow.execution.parallelism import available_cpus
+from rxwow.execution.scheduler import KeyedScheduler
 from rxwow.execution.statistics import DispatchStatistics, ExecutorStatistics, WindowStatistics, WorkerStatistics
 from rxwow.execution.worker import MAX_SPIN
 
@@ -24,6 +25,7 @@ __all__ = [
     "ExecutionHook",
     "ExecutorStatistics",
     "KeyedExecutor",
+    "KeyedScheduler",
     "Retry",
     "WindowStatistics",
     "WorkerStatistics",

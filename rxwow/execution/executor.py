@@ -171,7 +171,7 @@ class KeyedExecutor:
             # The result of a message that was accepted is part of it.
             if self._state == OPEN or (self._state == DRAINING and within in self._dispatches):
                 self._dispatches.add(dispatch)
-                self._related = self._related or feeds is not None or within is not None
+                self._related = self._related or bool(feeds or within or dispatch.options.serves)
                 return None
             cuts = self._state == DRAINING and feeds in self._dispatches
         if cuts and feeds is not None:

@@ -19,7 +19,7 @@ from rxwow.execution.options import DispatchOptions, check_callable, check_count
 from rxwow.streams.flowable import Flowable
 from rxwow.streams.protocols import Subscriber, Subscription
 
-__all__ = ["keyed_dispatch"]
+__all__ = ["begin_dispatch", "keyed_dispatch"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -166,24 +166,36 @@ def keyed_dispatch(
                 on_discard=on_discard,
                 name=name or str(getattr(handler, "__qualname__", type(handler).__name__)),
             )
-            dispatch = Dispatch(options, chosen, subscriber)
-            refusal = chosen.accept(dispatch)
-            if refusal is not None:
-                dispatch.terminate(refusal)
-            if isinstance(handler, _RunIn):
-                handler.check_picklable(dispatch)
-            dispatch.outlet.start()
-            if not dispatch.closed:
-                try:
-                    with feeding(dispatch):
-                        flowable.subscribe(dispatch, scheduler=scheduler)
-                except Exception as error:  # noqa: BLE001 - a source that raises where it should call on_error.
-                    dispatch.terminate(error)
-            return dispatch.outlet
+            refusal = handler.refusal() if isinstance(handler, _RunIn) else None
+            return begin_dispatch(options, chosen, flowable, subscriber, scheduler, refusal)
 
         return Flowable(publish)
 
     return dispatch
+
+
+def begin_dispatch(
+    options: DispatchOptions,
+    executor: KeyedExecutor,
+    source: Flowable[Any],
+    subscriber: Subscriber[Any],
+    scheduler: abc.SchedulerBase | None,
+    refusal: Exception | None = None,
+) -> Subscription:
+    """Subscribe `subscriber` to the results of a new dispatch, and that to `source`; end it at once with `refusal`."""
+    dispatch = Dispatch(options, executor, subscriber)
+    closed = executor.accept(dispatch)
+    refusal = closed or refusal
+    if refusal is not None:
+        dispatch.terminate(refusal)
+    dispatch.outlet.start()
+    if not dispatch.closed:
+        try:
+            with feeding(dispatch):
+                source.subscribe(dispatch, scheduler=scheduler)
+        except Exception as error:  # noqa: BLE001 - a source that raises where it should call on_error.
+            dispatch.terminate(error)
+    return dispatch.outlet
 
 
 def _check_optional(
@@ -215,10 +227,10 @@ class _RunIn:
             return self._executor.submit(self._handler, item)
         return self._executor.submit(copy_context().run, self._handler, item)
 
-    def check_picklable(self, dispatch: Dispatch) -> None:
-        """End the dispatch before it starts if its handler can't be sent to another process."""
+    def refusal(self) -> Exception | None:
+        """Return the error to end a dispatch with, before it starts, whose handler can't be sent to another process."""
         if not self._in_processes:
-            return
+            return None
         try:
             pickle.dumps(self._handler)
         except Exception as error:  # noqa: BLE001 - pickling runs user code; the cause is chained.
@@ -226,7 +238,8 @@ class _RunIn:
                 "handler", self._handler, "a function at the top level of a module, to be run in a process pool"
             )
             refusal.__cause__ = error
-            dispatch.terminate(refusal)
+            return refusal
+        return None
 
 
 def _run_in(executor: concurrent.futures.Executor, handler: Callable[[Any], Any]) -> _RunIn:

@@ -56,4 +56,9 @@ def lineage() -> tuple[Dispatch | None, Dispatch | None]:
 def to_quiesce(dispatches: Collection[Dispatch]) -> list[Dispatch]:
     """Return those of the dispatches that have not ended whose intake a drain should stop now."""
     fed = {dispatch.feeds for dispatch in dispatches}
-    return [dispatch for dispatch in dispatches if dispatch not in fed and dispatch.within not in dispatches]
+    served = any(not dispatch.options.serves for dispatch in dispatches)
+    return [
+        dispatch
+        for dispatch in dispatches
+        if dispatch not in fed and dispatch.within not in dispatches and not (served and dispatch.options.serves)
+    ]

@@ -25,6 +25,8 @@ class DispatchOptions:
     on_failure: FailurePolicy
     on_discard: Callable[[Any], object] | None
     name: str
+    serves: bool = False
+    """Whether other dispatches may need it to finish, so that a drain lets it go on until these have."""
 
 
 def check_count(argument: str, value: object, least: int = 1) -> None:

@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import Context, copy_context
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
+
+from reactivex.internal.constants import UTC_ZERO
 
 from rxwow import platform as platform_module
 from rxwow.platform import Platform
@@ -88,6 +91,10 @@ class ControlledPlatform(Platform):
         loop = ControlledEventLoop(self._baton, self._number("loop"), self._pool)
         self._loops.append(loop)
         return loop
+
+    def now(self) -> datetime:
+        """Return the time of day: the virtual clock starts with the year 1970."""
+        return UTC_ZERO + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
         steps, glances = self._glances
