@@ -2,7 +2,7 @@
 
 import logging
 
-from rxwow.execution import FAIL, SKIP, Backoff, KeyedExecutor, KeyedScheduler, Retry, keyed_dispatch
+from rxwow.execution import FAIL, SKIP, Backoff, KeyedExecutor, KeyedScheduler, Retry, blocking, keyed_dispatch
 from rxwow.streams.flowable import Flowable
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "KeyedScheduler",
     "Retry",
     "__version__",
+    "blocking",
     "keyed_dispatch",
 ]
 

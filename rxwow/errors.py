@@ -8,6 +8,7 @@
     │   ├── BlockingCallError         a call that waits was made where waiting would hang (also a RuntimeError)
     │   └── ForeignLoopError          an awaitable belongs to another event loop (also a RuntimeError)
     ├── MissingBackpressureError      a source that can't be slowed sent more than the buffer holds
+    ├── BlockingPoolFullError         too many handlers that block wait for a thread
     ├── ExecutorClosedError           the executor was disposed or drained; work was refused or left unfinished
     └── HandlerExit                   a handler raised SystemExit, KeyboardInterrupt, CancelledError or the like
 
@@ -20,6 +21,7 @@ import reprlib
 
 __all__ = [
     "BlockingCallError",
+    "BlockingPoolFullError",
     "ExecutorClosedError",
     "ForeignLoopError",
     "HandlerExit",
@@ -101,6 +103,17 @@ class MissingBackpressureError(RxwowError):
     def __init__(self, capacity: int, remedy: str, what: str = "the source") -> None:
         super().__init__(f"{what} sent more than the {capacity} items that the buffer behind it holds; {remedy}")
         self.capacity = capacity
+
+
+class BlockingPoolFullError(RxwowError):
+    """All threads for handlers that block are taken, and too many messages wait for one."""
+
+    def __init__(self, executor: str, threads: int, queued: int) -> None:
+        super().__init__(
+            f"all {threads} threads of executor {executor!r} for handlers that block are taken, and {queued} messages "
+            "wait for one; ask for fewer at a time (max_in_flight), or find out what the handlers wait for"
+        )
+        self.executor = executor
 
 
 class ExecutorClosedError(RxwowError):

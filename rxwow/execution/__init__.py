@@ -7,6 +7,7 @@ operator, and `executor` is what dispatches share.
 
 from __future__ import annotations
 
+from rxwow.execution.blocking import blocking
 from rxwow.execution.executor import KeyedExecutor
 from rxwow.execution.failure import FAIL, SKIP, Backoff, Retry
 from rxwow.execution.hooks import ExecutionHook
@@ -30,5 +31,6 @@ __all__ = [
     "WindowStatistics",
     "WorkerStatistics",
     "available_cpus",
+    "blocking",
     "keyed_dispatch",
 ]

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from rxwow.errors import BlockingCallError, ExecutorClosedError, InvalidArgumentError, UsageError
+from rxwow.execution.elastic_pool import ElasticPool
 from rxwow.execution.hooks import ExecutionHook, HookSet
 from rxwow.execution.latch import Latch
 from rxwow.execution.lineage import to_quiesce
@@ -48,7 +49,7 @@ class KeyedExecutor:
     dispose after an exception. One that is forgotten is disposed, with a `ResourceWarning`, when it is collected or the
     process ends.
 
-    `_lock` guards `_state`, `_dispatches`, `_quiesced`, `_related` and `_unfinished`.
+    `_lock` guards `_state`, `_dispatches`, `_quiesced`, `_related`, `_unfinished` and `_blocking_pool`.
 
     Args:
         workers: how many; by default as many as this process may use CPUs (`available_cpus`).
@@ -121,6 +122,7 @@ class KeyedExecutor:
         self._quiesced: set[Dispatch] = set()
         self._related = False
         self._unfinished = False
+        self._blocking_pool: ElasticPool | None = None
         self._process_id = os.getpid()
         self._idle = Latch(self.platform)
         self._closed = Latch(self.platform)
@@ -205,6 +207,15 @@ class KeyedExecutor:
             if worker.ident == ident:
                 return worker
         return choose(self._workers, None)
+
+    def blocking_pool(self) -> ElasticPool:
+        """Return the threads for handlers that block, which are this executor's own."""
+        with self._lock:
+            if self._blocking_pool is None:
+                self._blocking_pool = ElasticPool(self.name, self.platform)
+                if self._state == CLOSED:
+                    self._blocking_pool.stop(_nothing)
+            return self._blocking_pool
 
     # What users ask.
 
@@ -401,7 +412,9 @@ class KeyedExecutor:
     def _stop_workers(self) -> None:
         if self._forgotten is not None:
             self._forgotten.detach()
-        left = len(self._workers)
+        with self._lock:
+            pool = self._blocking_pool
+        left = len(self._workers) + (pool is not None)
         lock = self.platform.lock()
 
         def ended() -> None:
@@ -414,6 +427,8 @@ class KeyedExecutor:
 
         for worker in self._workers:
             worker.stop(ended)
+        if pool is not None:
+            pool.stop(ended)
 
     def _join_workers(self) -> None:
         # Each has said that it ends; a thread is gone a moment after that.
@@ -450,3 +465,7 @@ class KeyedExecutor:
             raise UsageError(
                 f"{call} on KeyedExecutor.shared(), which other code uses too; make an executor of your own to end it"
             )
+
+
+def _nothing() -> None:
+    pass

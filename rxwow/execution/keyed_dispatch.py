@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, overload
 from reactivex import Observable, abc
 
 from rxwow.errors import InvalidArgumentError
+from rxwow.execution.blocking import is_blocking
 from rxwow.execution.dispatch import Dispatch
 from rxwow.execution.executor import KeyedExecutor
 from rxwow.execution.failure import FAIL, FailurePolicy, OnFailure
@@ -111,7 +112,8 @@ def keyed_dispatch(
             as failed.
         handler: a plain function, an `async def`, or anything that can be called and returns an awaitable, a
             `concurrent.futures.Future` or an Observable. It runs on a worker, in a copy of the subscription's context.
-            It is finished when what it returned completes. A handler that waits holds no worker.
+            It is finished when what it returned completes. A handler that waits holds no worker; a plain one that holds
+            up its thread should be marked `@blocking`, and runs on a thread of a pool.
         executor: whose workers run the handlers; `KeyedExecutor.shared()` if None.
         max_in_flight: most messages received and not finished, results not yet taken included; the executor's if None.
         throughput: most messages of one key that complete synchronously before other keys of the worker have their
@@ -150,24 +152,25 @@ def keyed_dispatch(
     _check_optional(executor, max_in_flight, throughput, on_discard, name)
     policy = FailurePolicy(on_failure)
     if run_in is not None:
-        handler = _run_in(run_in, handler)
+        _check_run_in(run_in, handler)
+    blocks = run_in is None and is_blocking(handler)
 
     def dispatch(source: Observable[Any]) -> Flowable[Any]:
         flowable = Flowable.from_observable(source, on_overflow="block", capacity=CAPACITY)
 
         def publish(subscriber: Subscriber[Any], scheduler: abc.SchedulerBase | None) -> Subscription:
             chosen = executor or KeyedExecutor.shared()
+            runs_in = chosen.blocking_pool() if blocks else run_in
             options = DispatchOptions(
                 key=key,
-                handler=handler,
+                handler=handler if runs_in is None else _RunIn(runs_in, handler),
                 max_in_flight=max_in_flight or chosen.max_in_flight,
                 throughput=throughput or chosen.throughput,
                 on_failure=policy,
                 on_discard=on_discard,
                 name=name or str(getattr(handler, "__qualname__", type(handler).__name__)),
             )
-            refusal = handler.refusal() if isinstance(handler, _RunIn) else None
-            return begin_dispatch(options, chosen, flowable, subscriber, scheduler, refusal)
+            return begin_dispatch(options, chosen, flowable, subscriber, scheduler)
 
         return Flowable(publish)
 
@@ -180,12 +183,12 @@ def begin_dispatch(
     source: Flowable[Any],
     subscriber: Subscriber[Any],
     scheduler: abc.SchedulerBase | None,
-    refusal: Exception | None = None,
 ) -> Subscription:
-    """Subscribe `subscriber` to the results of a new dispatch, and that to `source`; end it at once with `refusal`."""
+    """Subscribe `subscriber` to the results of a new dispatch, and that to `source`."""
     dispatch = Dispatch(options, executor, subscriber)
-    closed = executor.accept(dispatch)
-    refusal = closed or refusal
+    refusal: Exception | None = executor.accept(dispatch)
+    if refusal is None and isinstance(options.handler, _RunIn):
+        refusal = options.handler.refusal()
     if refusal is not None:
         dispatch.terminate(refusal)
     dispatch.outlet.start()
@@ -227,7 +230,7 @@ class _RunIn:
             return self._executor.submit(self._handler, item)
         return self._executor.submit(copy_context().run, self._handler, item)
 
-    def refusal(self) -> Exception | None:
+    def refusal(self) -> InvalidArgumentError | None:
         """Return the error to end a dispatch with, before it starts, whose handler can't be sent to another process."""
         if not self._in_processes:
             return None
@@ -242,7 +245,7 @@ class _RunIn:
         return None
 
 
-def _run_in(executor: concurrent.futures.Executor, handler: Callable[[Any], Any]) -> _RunIn:
+def _check_run_in(executor: object, handler: object) -> None:
     if not isinstance(executor, concurrent.futures.Executor):
         raise InvalidArgumentError("run_in", executor, "a concurrent.futures.Executor")
     if is_async(handler):
@@ -251,4 +254,3 @@ def _run_in(executor: concurrent.futures.Executor, handler: Callable[[Any], Any]
             handler,
             "a plain function when run_in is given; an async def runs on the workers, without run_in",
         )
-    return _RunIn(executor, handler)
