@@ -7,9 +7,15 @@ operator, and `executor` is what dispatches share.
 
 from __future__ import annotations
 
+from rxwow.execution.aggregate_scheduler import (
+    AggregateSchedulerSupplier,
+    BorrowedAggregateSchedulerSupplier,
+    DefaultAggregateSchedulerSupplier,
+)
 from rxwow.execution.blocking import blocking
 from rxwow.execution.executor import KeyedExecutor
 from rxwow.execution.failure import FAIL, SKIP, Backoff, Retry
+from rxwow.execution.grouped_dispatch import MessageParallelism, grouped_dispatch
 from rxwow.execution.hooks import ExecutionHook
 from rxwow.execution.keyed_dispatch import keyed_dispatch
 from rxwow.execution.parallelism import available_cpus
@@ -21,16 +27,21 @@ __all__ = [
     "FAIL",
     "MAX_SPIN",
     "SKIP",
+    "AggregateSchedulerSupplier",
     "Backoff",
+    "BorrowedAggregateSchedulerSupplier",
+    "DefaultAggregateSchedulerSupplier",
     "DispatchStatistics",
     "ExecutionHook",
     "ExecutorStatistics",
     "KeyedExecutor",
     "KeyedScheduler",
+    "MessageParallelism",
     "Retry",
     "WindowStatistics",
     "WorkerStatistics",
     "available_cpus",
     "blocking",
+    "grouped_dispatch",
     "keyed_dispatch",
 ]

@@ -81,11 +81,12 @@ class ActionSource(Emitter[Action]):
     That an action comes after the timers that were due before it is decided under one lock. The timers are a heap that
     one worker watches, with one timer of its loop for the first of them.
 
-    `_lock` guards `_entered`, `_timers`, `_number`, `_disposed` and `_worker` too. `_handle` and `_watched` belong to
-    the worker's thread.
+    `_lock` guards `_entered`, `_timers`, `_number`, `_disposed`, `_worker` and `_closed` too. `_handle` and `_watched`
+    belong to the worker's thread.
     """
 
     __slots__ = (
+        "_closed",
         "_disposed",
         "_entered",
         "_executor",
@@ -108,6 +109,7 @@ class ActionSource(Emitter[Action]):
         self._worker: Worker | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._watched = 0.0
+        self._closed = False
 
     def enter(self, action: Action, seconds: float) -> bool:
         """Take an action that is due in `seconds`; return False if the executor is closed."""
@@ -115,7 +117,7 @@ class ActionSource(Emitter[Action]):
         if seconds > 0:
             return self._wait(action, now + seconds)
         with self._lock:
-            if self._ended:
+            if self._ended or self._closed:
                 return False
             self._take_due(now)
             self._entered.append(action)
@@ -123,6 +125,13 @@ class ActionSource(Emitter[Action]):
                 return True
         self._begin_drain()
         return True
+
+    def quiesce(self) -> None:
+        """Take no more actions, drop the timers, and complete after those actions that were taken."""
+        with self._lock:
+            self._closed = True
+            _, self._timers = self._timers, []
+        self.complete()
 
     def timer_disposed(self) -> None:
         """Count a timer that was disposed, and sweep such out when there are many."""
@@ -136,7 +145,7 @@ class ActionSource(Emitter[Action]):
     def _wait(self, action: Action, due: float) -> bool:
         worker = self._worker or self._executor.any_worker()
         with self._lock:
-            if self._ended:
+            if self._ended or self._closed:
                 return False
             worker = self._worker = self._worker or worker
             self._number += 1

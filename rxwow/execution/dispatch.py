@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import heapq
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rxwow.errors import HandlerExit
@@ -253,9 +253,15 @@ class Dispatch(BatchSubscriber[Any]):
 
     def quiesce(self) -> None:
         """Accept nothing more, and complete when what was accepted has finished."""
+        upstream = self._upstream
+        quiesce: Callable[[], None] | None = getattr(upstream, "quiesce", None)
+        if quiesce is not None:
+            # It has accepted something itself, and completes after that.
+            quiesce()
+            return
         self.on_completed()
-        if self._upstream is not None:
-            self._upstream.cancel()
+        if upstream is not None:
+            upstream.cancel()
 
     def close(self) -> None:
         """Let go of everything: cancel the source, discard what is queued, cancel what waits. Idempotent."""

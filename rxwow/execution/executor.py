@@ -303,6 +303,21 @@ class KeyedExecutor:
             self.wait_closed()
         return finished
 
+    def drain_then(self, drained: Callable[[bool], object]) -> None:
+        """Begin what `drain` does, without waiting.
+
+        Args:
+            drained: called with what `drain` returns, on the thread that ended last, when all threads have ended.
+        """
+        self._refuse_if_shared("drain_then")
+
+        def end() -> None:
+            self.dispose()
+            self._closed.when_open(lambda: drained(not self._unfinished))
+
+        self._quiesce()
+        self._idle.when_open(end)
+
     async def drain_async(self, timeout: float | None = None) -> bool:
         """Do what `drain` does, without blocking the event loop.
 
