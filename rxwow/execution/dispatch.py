@@ -253,7 +253,10 @@ class Dispatch(BatchSubscriber[Any]):
 
     def quiesce(self) -> None:
         """Accept nothing more, and complete when what was accepted has finished."""
-        upstream = self._upstream
+        with self.lock:
+            upstream = self._upstream
+            # If its subscription comes only now, `on_subscribe` sees this and cancels it.
+            self._upstream_done = self._upstream_done or upstream is None
         quiesce: Callable[[], None] | None = getattr(upstream, "quiesce", None)
         if quiesce is not None:
             # It has accepted something itself, and completes after that.
