@@ -7,13 +7,14 @@ policy too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from random import Random
-from typing import Protocol
+from typing import Protocol, cast
 
 from rxwow.testing.schedule import Step
 
-__all__ = ["Candidate", "Chooser", "Ranking", "Replay", "Uniform", "drawn_from"]
+__all__ = ["Candidate", "Chooser", "Ranking", "Replay", "Uniform", "drawn_from", "usual"]
 
 
 class Candidate(Protocol):
@@ -94,25 +95,63 @@ class Ranking:
         return rank
 
 
-class Replay:
-    """Runs the threads in the order of a list of names, such as the threads of a recorded schedule.
+def usual(ready: Sequence[Candidate], running: Candidate) -> int:
+    """Return the index of the thread that goes on where nobody has said who: the running one, else the first.
 
-    Where the named thread can't run, or the list has ended, the running thread goes on, else the first that can.
+    A running thread that pauses lets the next one go on, or it would keep those from running for whom it spins.
 
     Args:
-        names: the name of the thread that takes each step, from the first step on.
+        ready: see `Chooser.choose`.
+        running: see `Chooser.choose`.
+    """
+    for index, candidate in enumerate(ready):
+        if candidate is running:
+            return (index + 1) % len(ready) if running.pausing else index
+    return 0
+
+
+class Replay:
+    """Runs the threads in the order of a list of names, such as the `choices` of a failure or of a platform.
+
+    Where no thread is named, or the named one can't run, the running thread goes on; where that can't run, the first
+    that can, and where it pauses, the next.
+
+    Args:
+        choices: the name of the thread that goes on at each choice, from the first on; or, if most of them are the
+            usual ones, only those that are not, by the number of the choice, counted from 0.
+
+    >>> from rxwow.testing import ControlledPlatform
+    >>> def scenario(platform: ControlledPlatform) -> list[str]:
+    ...     order: list[str] = []
+    ...     thread = platform.thread(lambda: order.append("worker"), "worker")
+    ...     thread.start()
+    ...     order.append("main")
+    ...     thread.join()
+    ...     return order
+    >>> ControlledPlatform(chooser=Replay({0: "worker"})).run(scenario)
+    ['worker', 'main']
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = iter(names)
+    def __init__(self, choices: Iterable[str] | Mapping[int, str]) -> None:
+        self._names: Iterator[str | None]
+        if isinstance(choices, Mapping):
+            by_number = cast("Mapping[int, str]", choices)
+            self._names = (by_number.get(number) for number in count())
+        else:
+            self._names = iter(choices)
+        self._made = 0
+        self.departures: dict[int, str] = {}
+        """The choices that were not the usual ones, by their numbers: a `Replay` of them gives the same run."""
 
     def choose(self, ready: Sequence[Candidate], running: Candidate) -> int:
-        wanted = next(self._names, running.name)
-        names = [candidate.name for candidate in ready]
-        for name in (wanted, running.name):
-            if name in names:
-                return names.index(name)
-        return 0
+        chosen = expected = usual(ready, running)
+        name = next(self._names, None)
+        if name is not None and name != ready[expected].name:
+            chosen = next((index for index, candidate in enumerate(ready) if candidate.name == name), expected)
+            if chosen != expected:
+                self.departures[self._made] = name
+        self._made += 1
+        return chosen
 
 
 def drawn_from(seed: int) -> Chooser:

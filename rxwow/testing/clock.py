@@ -7,6 +7,8 @@ from rxwow.testing.strand import Strand
 __all__ = ["Clock", "nanoseconds"]
 
 _FIRST_CREEP = 1_000
+_LONGEST_CREEP = 10**18
+"""Nanoseconds, thirty years: far beyond what anybody waits for, and well within what a float can say."""
 
 
 def nanoseconds(seconds: float) -> int:
@@ -55,7 +57,7 @@ class Clock:
         Each move is twice as long as the one before, until something else happens, so that any spin ends in few steps.
         """
         target = self.nanoseconds + self._creep
-        self._creep *= 2
+        self._creep = min(2 * self._creep, _LONGEST_CREEP)
         return self._move(min(target, *(strand.due or 0 for strand in self._waiting)) if self._waiting else target)
 
     def _move(self, target: int) -> list[Strand]:

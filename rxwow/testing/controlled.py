@@ -196,7 +196,7 @@ class ControlledPlatform(Platform):
         if thread == "main" and not isinstance(failure, Exception):
             annotate(failure, self.seed, self.schedule, threads)
             raise failure
-        raise failure_of(failure, thread, self.seed, self.schedule, threads) from failure
+        raise failure_of(failure, thread, self.seed, self.schedule, self.choices, threads) from failure
 
     def _call(self, scenario: Callable[[ControlledPlatform], _Result]) -> _Result:
         platform_module._current.set(self)

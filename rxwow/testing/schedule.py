@@ -6,12 +6,12 @@ import asyncio
 import concurrent.futures
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-__all__ = ["CLOCK", "Place", "Resource", "Step", "caller", "render"]
+__all__ = ["CLOCK", "Place", "Resource", "Step", "caller", "render", "switches"]
 
 CLOCK = "(clock)"
 """Stands for the thread in a step that no thread took: the clock moved."""
@@ -89,10 +89,32 @@ class Step(NamedTuple):
         return self.verb if self.subject is None else f"{self.verb} {self.subject}"
 
 
-def render(steps: Sequence[Step]) -> Iterator[str]:
-    """Yield a line for each step, in columns: virtual time, thread, what it did, place."""
+def render(steps: Sequence[Step], first: int = 1) -> Iterator[str]:
+    """Yield a line for each step, in columns: number, thread, what it did, place.
+
+    The thread is named where it takes over, so that its steps up to the next name read as one block.
+
+    Args:
+        steps: some steps of a run that follow each other.
+        first: the number of the first of them.
+    """
+    numbers = len(str(first + len(steps)))
     names = max((len(step.thread) for step in steps), default=0)
     deeds = max((len(step.what) for step in steps), default=0)
-    for step in steps:
+    before = ""
+    for number, step in enumerate(steps, first):
+        thread = "" if step.thread == before else step.thread
         place = f"{step.place} in {step.place.code.co_name}" if step.place else ""
-        yield f"{step.nanoseconds / 1e9:11.6f}  {step.thread:{names}}  {step.what:{deeds}}  {place}".rstrip()
+        yield f"  {number:{numbers}}  {thread:{names}}  {step.what:{deeds}}  {place}".rstrip()
+        before = step.thread
+
+
+def switches(steps: Iterable[Step]) -> int:
+    """Return how often another thread took over."""
+    count = 0
+    before = None
+    for step in steps:
+        if step.thread != CLOCK:
+            count += before is not None and step.thread != before
+            before = step.thread
+    return count

@@ -11,6 +11,7 @@ import pytest
 
 from rxwow.testing import (
     ControlledPlatform,
+    LivelockError,
     Replay,
     ScheduleFailure,
     UncontrolledThreadError,
@@ -163,3 +164,13 @@ def test_a_run_within_a_run_is_one_step_of_it() -> None:
         thread.join()
 
     run(outer)
+
+
+def test_an_endless_spin_is_a_livelock_however_far_the_clock_has_crept() -> None:
+    def scenario(platform: ControlledPlatform) -> None:
+        while True:
+            platform.pause()
+
+    with pytest.raises(ScheduleFailure) as caught:
+        run(scenario, step_limit=3_000)
+    assert isinstance(caught.value.__cause__, LivelockError)
