@@ -45,8 +45,9 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
     emptied: list[Mailbox] = []
     interrupted: tuple[Mailbox, int] | None = None
     turns = resumed = 0
-    began = worker.platform.monotonic()
+    began = worker.turn_began = worker.platform.monotonic()
     while True:
+        worker.turn_of = mailbox
         if not budget:
             budget = dispatch.throughput
             turns += 1
@@ -95,6 +96,7 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
             break
         mailbox = fifo.popleft()
     worker.turns += turns
+    worker.turn_of = None
     messages = most - room - resumed
     worker.messages += messages
     dispatch.settle(worker, results, emptied, turns, messages, worker.platform.monotonic() - began)
