@@ -39,9 +39,9 @@ class Worker(ABC):
     """Runs the turns of the mailboxes it is given, in the order given.
 
     `fifo` is appended to by any thread and taken from by the worker alone; a deque guards itself, so no lock of ours is
-    taken. `_lock` guards the step from parked to running. `_interrupted`, the counters, `turn_of` (the mailbox whose turn
-    runs) and `turn_began` (when the batch that it is in began) belong to the worker's thread; others read them as they
-    happen to be.
+    taken. `_lock` guards the step from parked to running. `_interrupted`, the counters, `turn_of` (the mailbox whose
+    turn runs) and `turn_began` (when the batch that it is in began) belong to the worker's thread; others read them as
+    they happen to be.
     """
 
     def __init__(self, name: str, spin: float, platform: Platform) -> None:
