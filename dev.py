@@ -32,7 +32,8 @@ class Job(NamedTuple):
 
 
 STATIC = ("ruff check", "ruff format --check", "mypy", "basedpyright", "lint-imports")
-CHECKED = ("test", "lint", "bench", "demo")  # the type checkers read the tests and benchmarks; both read the flights
+# The type checkers read the tests and benchmarks; both read the flights, and the tests run the notebooks.
+CHECKED = ("test", "lint", "bench", "demo", "notebooks")
 JOBS = {
     "demo": Job("show rxwow at work", ("demo",), ("python -m rxwow demo",)),
     "test": Job("static checks, then all tests; with arguments just pytest", CHECKED, (*STATIC, "python -m pytest")),

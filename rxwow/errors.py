@@ -5,6 +5,7 @@
     │   ├── InvalidArgumentError      an argument has a value that isn't allowed (also a ValueError)
     │   ├── InvalidRequestError       request(n) with n < 1 (also a ValueError; Reactive Streams §3.9)
     │   ├── InvalidKeyError           the key function raised or gave an unhashable key (also a TypeError)
+    │   ├── StalledGroupsError        groups that nobody subscribed to hold up a group_by
     │   ├── BlockingCallError         a call that waits was made where waiting would hang (also a RuntimeError)
     │   └── ForeignLoopError          an awaitable belongs to another event loop (also a RuntimeError)
     ├── MissingBackpressureError      a source that can't be slowed sent more than the buffer holds
@@ -30,6 +31,7 @@ __all__ = [
     "InvalidRequestError",
     "MissingBackpressureError",
     "RxwowError",
+    "StalledGroupsError",
     "UsageError",
 ]
 
@@ -76,6 +78,21 @@ class InvalidKeyError(UsageError, TypeError):
         )
         self.item = item
         self.__cause__ = error
+
+
+class StalledGroupsError(UsageError):
+    """The items of groups that nobody has subscribed to use up the account of a `group_by`, and others wait."""
+
+    def __init__(self, key: object, waiting: int, prefetch: int, patience: float) -> None:
+        super().__init__(
+            f"all {prefetch} items that group_by may hold (prefetch) are in groups that nobody has subscribed to for "
+            f"{patience:g} s, {waiting} of them in the group {_short(key)}, while others wait for items; "
+            "subscribe to every group at once (flat_map with a max_concurrency of at least the number of groups), "
+            "cancel or drop the groups that are not wanted, or use keyed_dispatch, which is made for many keys"
+        )
+        self.key = key
+        self.waiting = waiting
+        self.prefetch = prefetch
 
 
 class BlockingCallError(UsageError, RuntimeError):

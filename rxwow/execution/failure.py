@@ -87,7 +87,8 @@ class Backoff:
         try:
             delay = self.delay * self.factor ** (attempt - 1)
         except OverflowError:
-            delay = self.longest
+            # The factor's power alone: no delay, however often it is multiplied, stays none.
+            delay = self.longest if self.delay else 0.0
         return Retry(min(self.longest, delay))
 
 

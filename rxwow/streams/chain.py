@@ -14,15 +14,18 @@ from reactivex.scheduler import CurrentThreadScheduler
 from rxwow.errors import MissingBackpressureError
 from rxwow.platform import Platform
 from rxwow.streams.containment import as_error
+from rxwow.streams.emitter import is_valid_request
 from rxwow.streams.feed import Feed
 from rxwow.streams.observables import ObservableSubscription
 from rxwow.streams.operator_traits import OperatorTraits, Takes
 from rxwow.streams.overflow import OverflowStrategy
 from rxwow.streams.protocols import UNBOUNDED, Subscriber
 
-__all__ = ["Chain", "ChainTraits"]
+__all__ = ["PORTION", "Chain", "ChainTraits"]
 
-_UNLIMITED: Final = UNBOUNDED
+PORTION: Final = 1024
+"""How many items are asked for at a time where everything is wanted: what comes of them is emitted before the next, and
+a source that never ends doesn't keep the drainer for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class ChainTraits:
     Attributes:
         takes: how much of the source the chain is given.
         batches: whether the source may hand over batches.
+        collects: whether what is emitted may be kept until it makes a batch.
         joins: whether other sources may emit through the trampoline of the thread that asks.
         capacity: how many items may wait beyond the demand.
         strategy: what happens to one more.
@@ -40,6 +44,7 @@ class ChainTraits:
 
     takes: Takes
     batches: bool
+    collects: bool
     joins: bool
     capacity: int
     strategy: OverflowStrategy
@@ -49,23 +54,24 @@ class ChainTraits:
     def of(cls, operators: Iterable[tuple[str, OperatorTraits, OverflowStrategy | None, int | None]]) -> Self:
         """Add up the names and traits of operators, from the top, with the strategy and capacity chosen for them."""
         takes = Takes.AS_NEEDED
-        batches, joins, capacity = True, False, 0
+        batches, collects, joins, capacity = True, True, False, 0
         strategy = OverflowStrategy.BUFFER
         chosen_capacity: int | None = None
         names: list[str] = []
         for name, traits, chosen, most in operators:
             if takes is not Takes.ALL:
                 # Below one that takes all, nothing can be taken too early any more.
-                batches = batches and not traits.ends_early
                 if traits.takes is Takes.SINGLY or (traits.takes is Takes.ALL and batches):
                     takes = traits.takes
+                batches = batches and not traits.ends_early
+            collects = collects and not traits.windows
             joins = joins or traits.joins
-            capacity = max(capacity, _UNLIMITED if traits.capacity is None else traits.capacity)
+            capacity = max(capacity, UNBOUNDED if traits.capacity is None else traits.capacity)
             strategy = chosen or strategy
             chosen_capacity = most or chosen_capacity
             if traits.joins or traits.takes is not Takes.AS_NEEDED:
                 names.append(name)
-        return cls(takes, batches, joins, chosen_capacity or capacity, strategy, tuple(names))
+        return cls(takes, batches, collects, joins, chosen_capacity or capacity, strategy, tuple(names))
 
 
 class Chain(ObservableSubscription[Any]):
@@ -75,16 +81,17 @@ class Chain(ObservableSubscription[Any]):
     there is demand and nothing waits, it asks the `Feed` of the source for more, and on this thread what comes of that
     is passed on at once, as the demand for it is there.
 
-    `_lock` guards `_feeds`, `_connected`, `_parked` and `_may_pull` too. `_pulling` is compared with the identifier of
-    the thread that looks, and only that thread sets it to it; while it does it is the drainer, and alone touches
-    `_limit`, `_delivered` and `_accepted`. `_entered` and `_left` are each written by one thread at a time, as signals
-    are serial.
+    `_lock` guards `_feeds`, `_connected`, `_early_demand`, `_parked` and `_may_pull` too. `_pulling` is compared with
+    the identifier of the thread that looks, and only that thread sets it to it; while it does it is the drainer, and
+    alone touches `_limit`, `_delivered` and `_accepted`. `_entered` and `_left` are each written by one thread at a
+    time, as signals are serial.
     """
 
     __slots__ = (
         "_accepted",
         "_connected",
         "_delivered",
+        "_early_demand",
         "_entered",
         "_feeds",
         "_left",
@@ -92,14 +99,17 @@ class Chain(ObservableSubscription[Any]):
         "_may_pull",
         "_parked",
         "_pulling",
+        "_singly",
         "_traits",
     )
 
     def __init__(self, subscriber: Subscriber[Any], platform: Platform, traits: ChainTraits) -> None:
         super().__init__(subscriber, platform, traits.strategy, traits.capacity)
         self._traits = traits
+        self._singly = self._on_batch is None or not traits.collects
         self._feeds: list[Feed] = []
         self._connected = False
+        self._early_demand = 0
         self._parked = False
         self._may_pull = False
         self._pulling: int | None = None
@@ -115,6 +125,12 @@ class Chain(ObservableSubscription[Any]):
         return self._traits.batches and self._on_batch is not None
 
     def request(self, n: int) -> None:
+        if self._traits.takes is Takes.ALL and is_valid_request(n):
+            # A first window comes while the operators are being subscribed, and would use up the demand of it all.
+            with self._lock:
+                if not self._connected:
+                    self._early_demand = min(self._early_demand + n, UNBOUNDED)
+                    return
         if self._parked and CurrentThreadScheduler.singleton().schedule_required():
             # RxPY forgets what waits in a trampoline when an action raises, so the action may never come.
             self._resume()
@@ -125,7 +141,8 @@ class Chain(ObservableSubscription[Any]):
         # Not before: what is asked for while the operators are still being subscribed could not be cancelled by them.
         with self._lock:
             self._connected = True
-        self.wake()
+            early_demand = self._early_demand
+        self.request(early_demand) if early_demand else self.wake()
 
     # What the feeds and the operators say, on any thread.
 
@@ -178,8 +195,7 @@ class Chain(ObservableSubscription[Any]):
 
     def operator_failed(self, error: BaseException) -> None:
         """End because an operator raised where it should have called `on_error`."""
-        self._upstream_failed(as_error(error))
-        self._dispose_upstream()
+        self._give_up(as_error(error))
 
     # What the drainer does.
 
@@ -187,12 +203,16 @@ class Chain(ObservableSubscription[Any]):
         return bool(self._items) or self._next_feed(self._requested) is not None
 
     def _emit(self, limit: int) -> int:
-        return super()._emit(limit) if self._items else self._pull(limit)
+        emitted = super()._emit(limit) if self._items else 0
+        # What takes all takes it from the first request on, even if that was met by what waited already.
+        if emitted == 0 or (self._traits.takes is Takes.ALL and self._next_feed(limit) is not None):
+            emitted += self._pull(limit - emitted)
+        return emitted
 
     def _pull(self, limit: int) -> int:
         with self._lock:
             feed = self._next_feed(limit)
-            if feed is None or (self._traits.joins and not self._takes_turn()):
+            if feed is None or (limit and self._traits.joins and not self._takes_turn()):
                 return 0
             wanted = self._wanted(feed, limit)
             if self._feeds[-1] is not feed:
@@ -219,10 +239,10 @@ class Chain(ObservableSubscription[Any]):
     def _wanted(self, feed: Feed, limit: int) -> int:
         """How many items to ask a feed for, so that no more than `limit` come out if that can be known."""
         outstanding = feed.outstanding
-        if not feed.subscribed or outstanding >= UNBOUNDED // 2:
+        if not feed.subscribed:
             return 0
         if self._traits.takes is Takes.ALL or limit == UNBOUNDED:
-            return UNBOUNDED
+            return 0 if outstanding else PORTION
         waiting = outstanding + len(self._items) + self._entered - self._left
         if self._traits.takes is Takes.SINGLY or len(self._feeds) > 1:
             return 1 if waiting <= 0 else 0
@@ -253,7 +273,7 @@ class Chain(ObservableSubscription[Any]):
             super()._accept(item)
         elif self._ended:
             pass
-        elif self._on_batch is None and self._delivered < self._limit and not self._items:
+        elif self._singly and self._delivered < self._limit and not self._items:
             self._accepted += 1
             self._delivered += self._deliver((item,))
         elif len(self._items) < self._limit - self._delivered + self._capacity:

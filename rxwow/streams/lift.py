@@ -22,6 +22,7 @@ from rxwow.streams.operator_traits import TRAITS, UNKNOWN, OperatorTraits
 from rxwow.streams.overflow import OverflowStrategy, OverflowStrategyName, overflow_strategy
 from rxwow.streams.protocols import Subscriber, Subscription
 from rxwow.streams.recognition import Operator, composed, operator_name
+from rxwow.streams.sharing import share
 from rxwow.streams.tap import Tap, counted
 
 __all__ = ["Lifted", "lift", "pipe"]
@@ -122,6 +123,9 @@ def _stage(operator: Operator) -> _Stage:
 
 
 def _apply(flowable: Flowable[Any], stage: _Stage) -> Any:
+    if stage.name == "share":
+        # Each subscription with demand has operators of its own, and these are to be shared.
+        return share()(flowable)
     result: Any = stage.operator(flowable)
     if _is_plain(result):
         return _lifted(flowable, stage, result)

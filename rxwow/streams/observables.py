@@ -176,10 +176,12 @@ class ObservableSubscription(Emitter[T]):
                 self._items.append(item)
                 drains = self._become_drainer()
             elif self._strategy is OverflowStrategy.DROP_OLDEST:
-                # There is one: of what was accepted beyond the demand nothing can have been emitted.
-                self._items.popleft()
+                # What was accepted beyond the demand stands at the end: before it may be what was asked for and is
+                # about to be emitted.
+                oldest = self._items[-self._capacity]
+                del self._items[-self._capacity]
                 self._items.append(item)
-                drops = True
+                item, drops = oldest, True
             elif self._strategy is OverflowStrategy.DROP_LATEST:
                 drops = True
             elif self._strategy is OverflowStrategy.BLOCK and may_wait() and self._delivering != get_ident():
@@ -188,17 +190,25 @@ class ObservableSubscription(Emitter[T]):
             else:
                 overflows = True
             self.dropped += drops
-            drops = drops and self.dropped == 1
+            first = self.dropped == 1
         if drains:
             self._begin_drain()
         elif drops:
+            self._drop(item, first=first)
+        elif overflows:
+            self._give_up(self._overflow_error())
+        return True
+
+    def _drop(self, item: T, *, first: bool) -> None:
+        """Let go of an item for which there is no room; `first` if it is the first."""
+        if first:
             logger.warning(
                 "an Observable sends more than is asked for; items are dropped (on_overflow=%r)", str(self._strategy)
             )
-        elif overflows:
-            self._upstream_failed(self._overflow_error())
-            self._dispose_upstream()
-        return True
+
+    def _give_up(self, error: Exception) -> None:
+        self._upstream_failed(error)
+        self._dispose_upstream()
 
     def _overflow_error(self) -> Exception:
         return MissingBackpressureError(self._capacity, self._remedy())

@@ -36,6 +36,8 @@ class OperatorTraits:
         takes: how much of its source it is given.
         ends_early: it may end before its source does, so nothing is taken ahead in batches.
         joins: it subscribes to other sources, which may emit through the trampoline of the current thread.
+        windows: it emits Observables that send, from then on, to those who have subscribed, so each is handed over at
+            once.
         delays: it emits each item, but later and perhaps on another thread; those in between are counted as asked for.
         capacity: how many items may wait behind it beyond the demand; None for as many as it keeps itself.
     """
@@ -43,6 +45,7 @@ class OperatorTraits:
     takes: Takes = Takes.AS_NEEDED
     ends_early: bool = False
     joins: bool = False
+    windows: bool = False
     delays: bool = False
     capacity: int | None = EMITTED
 
@@ -51,7 +54,7 @@ UNKNOWN: Final = OperatorTraits(Takes.SINGLY, ends_early=True, joins=True, capac
 """The traits of an operator that is not RxPY's."""
 
 _ONE: Final = OperatorTraits()
-_ALL: Final = OperatorTraits(Takes.ALL)
+_ALL: Final = OperatorTraits(Takes.ALL, capacity=1)
 _KEEPS: Final = OperatorTraits(Takes.ALL, capacity=None)
 _ENDS: Final = OperatorTraits(ends_early=True)
 _LATER: Final = OperatorTraits(delays=True)
@@ -61,13 +64,18 @@ _PAIRS: Final = OperatorTraits(ends_early=True, joins=True, delays=True, capacit
 _FLATTENS: Final = OperatorTraits(Takes.SINGLY, joins=True, capacity=JOINED)
 _TIMED: Final = OperatorTraits(Takes.ALL, joins=True)
 _JOINS_ALL: Final = OperatorTraits(Takes.ALL, joins=True, capacity=JOINED)
+_JOINS_ALL_UNTIL: Final = OperatorTraits(Takes.ALL, ends_early=True, joins=True, capacity=JOINED)
+_WINDOWS: Final = OperatorTraits(joins=True, windows=True, capacity=JOINED)
+_TIMED_WINDOWS: Final = OperatorTraits(Takes.ALL, joins=True, windows=True)
+_JOINED_WINDOWS: Final = OperatorTraits(Takes.ALL, joins=True, windows=True, capacity=JOINED)
+_JOINED_WINDOWS_UNTIL: Final = OperatorTraits(Takes.ALL, ends_early=True, joins=True, windows=True, capacity=JOINED)
 
 TRAITS: Final[dict[str, OperatorTraits]] = {
     **dict.fromkeys(
         (
             "as_observable", "default_if_empty", "distinct", "distinct_until_changed", "do_action", "filter",
             "filter_indexed", "finally_action", "map", "map_indexed", "materialize", "pairwise", "scan", "skip",
-            "skip_last", "skip_while", "skip_while_indexed", "time_interval", "timestamp", "buffer_with_count",
+            "share", "skip_last", "skip_while", "skip_while_indexed", "time_interval", "timestamp", "buffer_with_count",
         ),
         _ONE,
     ),
@@ -90,12 +98,13 @@ TRAITS: Final[dict[str, OperatorTraits]] = {
     **dict.fromkeys(("delay", "delay_with_mapper", "observe_on"), _LATER),
     **dict.fromkeys(
         (
-            "catch", "concat", "delay_subscription", "do_while", "group_by", "group_by_until",
-            "on_error_resume_next", "repeat", "retry", "skip_until", "skip_until_with_time", "skip_with_time",
-            "start_with", "subscribe_on", "while_do", "with_latest_from", "window_with_count",
+            "catch", "concat", "delay_subscription", "do_while", "on_error_resume_next", "repeat", "retry",
+            "skip_until", "skip_until_with_time", "skip_with_time", "start_with", "subscribe_on", "while_do",
+            "with_latest_from",
         ),
         _AGAIN,
     ),
+    **dict.fromkeys(("group_by", "group_by_until", "window_with_count"), _WINDOWS),
     **dict.fromkeys(
         (
             "amb", "sequence_equal", "take_until", "take_until_with_time", "take_with_time", "timeout",
@@ -107,23 +116,22 @@ TRAITS: Final[dict[str, OperatorTraits]] = {
     **dict.fromkeys(
         (
             "combine_latest", "concat_all", "exclusive", "expand", "flat_map", "flat_map_indexed",
-            "flat_map_latest", "merge", "merge_all", "switch_latest", "zip_latest", "skip_last_with_time",
+            "flat_map_latest", "merge", "merge_all", "switch_latest", "skip_last_with_time",
         ),
         _FLATTENS,
     ),
+    "zip_latest": OperatorTraits(Takes.SINGLY, ends_early=True, joins=True, capacity=JOINED),
     **dict.fromkeys(
         (
             "buffer_with_time", "buffer_with_time_or_count", "debounce", "sample", "throttle_first",
-            "throttle_with_mapper", "window_with_time", "window_with_time_or_count",
+            "throttle_with_mapper",
         ),
         _TIMED,
     ),
-    **dict.fromkeys(
-        (
-            "buffer", "buffer_toggle", "buffer_when", "fork_join", "group_join", "join", "window", "window_toggle",
-            "window_when",
-        ),
-        _JOINS_ALL,
-    ),
+    "buffer_when": _JOINS_ALL,
+    **dict.fromkeys(("buffer", "buffer_toggle", "fork_join", "join"), _JOINS_ALL_UNTIL),
+    **dict.fromkeys(("window_with_time", "window_with_time_or_count"), _TIMED_WINDOWS),
+    **dict.fromkeys(("group_join", "window_when"), _JOINED_WINDOWS),
+    **dict.fromkeys(("window", "window_toggle"), _JOINED_WINDOWS_UNTIL),
 }  # fmt: skip
 """By the name of the function of RxPY that does the work, which several public names may share."""

@@ -29,9 +29,11 @@ from rxwow.testing.failures import (
     UnfinishedExplorationError,
     Verdict,
 )
+from rxwow.testing.marbles import Marbles, controlled_marbles
 from rxwow.testing.pool import ControlledThreadPool
 from rxwow.testing.probe import BatchSubscriberProbe, SubscriberProbe
 from rxwow.testing.schedule import Step
+from rxwow.testing.scheduler import ControlledTestScheduler
 from rxwow.testing.shrinking import shrink
 from rxwow.testing.signals import Breach, Signal
 from rxwow.testing.source_probe import SourceProbe
@@ -43,12 +45,14 @@ __all__ = [
     "Candidate",
     "Chooser",
     "ControlledPlatform",
+    "ControlledTestScheduler",
     "ControlledThreadPool",
     "DeadlockError",
     "DeterministicExecutor",
     "Exploration",
     "LivelockError",
     "LockMisuseError",
+    "Marbles",
     "NondeterminismError",
     "PublisherContract",
     "Ranking",
@@ -65,6 +69,7 @@ __all__ = [
     "UnfinishedExplorationError",
     "Uniform",
     "Verdict",
+    "controlled_marbles",
     "drawn_from",
     "explore",
     "explore_all",

@@ -269,3 +269,9 @@ def test_a_handler_that_exits_does_not_end_the_callers_loop(exits: type[BaseExce
             return [result async for result in Flowable.from_iterable([0, 1, 2]).pipe(operator)]
 
     assert asyncio.run(main()) == [0, 2]
+
+
+def test_no_delay_stays_none_after_any_number_of_attempts() -> None:
+    """The power of the factor alone is beyond any number long before."""
+    assert Backoff(attempts=10_000, delay=0.0).decide("message", ValueError(), 5_000) == Retry(0.0)
+    assert Backoff(attempts=10_000, delay=1.0).decide("message", ValueError(), 5_000) == Retry(60.0)

@@ -234,10 +234,10 @@ class SlowClock(Platform):
     """A platform whose time is what the test says."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.seconds = 0.0
 
     def monotonic(self) -> float:
-        return self.now
+        return self.seconds
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_items_of_a_slow_source_are_not_held_back(slow_clock: SlowClock, log: Lo
     def items() -> Iterator[int]:
         for number in range(20):
             seen_before_the_pull.append(len(probe.items))
-            slow_clock.now += 1.0
+            slow_clock.seconds += 1.0
             yield number
 
     probe = BatchProbe(20)
@@ -269,7 +269,7 @@ def test_source_that_becomes_slow_is_pulled_singly(slow_clock: SlowClock) -> Non
     def items() -> Iterator[int]:
         yield from range(1023)
         while True:
-            slow_clock.now += 1.0
+            slow_clock.seconds += 1.0
             yield 0
 
     probe = BatchProbe(3000)
@@ -280,7 +280,7 @@ def test_source_that_becomes_slow_is_pulled_singly(slow_clock: SlowClock) -> Non
 
 def test_blocking_source_is_not_advised(slow_clock: SlowClock, log: Log) -> None:
     def items() -> Iterator[int]:
-        slow_clock.now += 1.0
+        slow_clock.seconds += 1.0
         yield 1
 
     assert from_iterable(items, blocking=True).run() == 1

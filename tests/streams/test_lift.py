@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import reactivex
 from reactivex import ConnectableObservable, Observable, operators
+from reactivex.disposable import SingleAssignmentDisposable
 from reactivex.scheduler import CurrentThreadScheduler, EventLoopScheduler
 from reactivex.subject import Subject
 from reactivex.testing import TestScheduler
@@ -381,17 +382,29 @@ def test_no_more_is_in_an_operator_that_emits_later_than_was_requested(
         probe.cancel()
 
 
-def test_no_thread_is_taken_by_a_source_that_waits() -> None:
-    """An operator such as delay_subscription subscribes on another thread, and the demand finds its way there."""
+@both_ways
+def test_an_operator_that_subscribes_on_another_thread_gets_the_demand_there(probe_type: type[Probe]) -> None:
     source = Counted(5)
-    probe = Probe(2)
-    source.flowable.pipe(ops.delay_subscription(0.001), ops.map(str)).subscribe(probe)
+
+    def elsewhere(numbers: Observable[int]) -> Observable[int]:
+        def subscribe(observer: Any, scheduler: Any) -> Any:
+            subscription = SingleAssignmentDisposable()
+
+            def subscribe_there() -> None:
+                subscription.disposable = numbers.subscribe(observer, scheduler=scheduler)
+
+            threading.Thread(target=subscribe_there).start()
+            return subscription
+
+        return Observable(subscribe)
+
+    probe = probe_type(2)
+    source.flowable.pipe(ops.map(str), elsewhere, ops.map(str)).subscribe(probe)
     probe.wait_for_items(2)
     assert source.taken == 2
     probe.request(UNBOUNDED)
     probe.wait_for_end()
     assert probe.items == list("01234")
-    assert probe.threads[0] != threading.get_ident()
 
 
 @both_ways

@@ -26,7 +26,7 @@ def is_rising(pair: tuple[int, int]) -> bool:
 
 
 def show(pair: tuple[int, int]) -> None:
-    print(pair)
+    assert pair[0] < pair[1]
 
 
 def is_valid(number: int) -> bool:
@@ -50,7 +50,7 @@ assert_type(
     lines.pipe(ops.map(parse), ops.filter(is_valid), ops.buffer_with_count(100), keyed_dispatch(tenant_of, store)),
     Flowable[str],
 )
-# Twelve in one pipe. RxPY's own `last`, `first` and `distinct` tell mypy nothing of their items, so they are not among these.
+# Twelve in one pipe. Of the items of `last`, `first` and `distinct`, RxPY tells mypy nothing.
 assert_type(
     lines.pipe(
         ops.map(parse),
