@@ -13,7 +13,10 @@ from rxwow.execution.aggregate_scheduler import (
     DefaultAggregateSchedulerSupplier,
 )
 from rxwow.execution.blocking import blocking
+from rxwow.execution.cause import Cause
+from rxwow.execution.dump import dump_on
 from rxwow.execution.executor import KeyedExecutor
+from rxwow.execution.explanation import DispatchExplanation, ExecutorExplanation, KeyExplanation, ThreadExplanation
 from rxwow.execution.failure import FAIL, SKIP, Backoff, Retry
 from rxwow.execution.grouped_dispatch import MessageParallelism, grouped_dispatch
 from rxwow.execution.hooks import ExecutionHook
@@ -21,7 +24,9 @@ from rxwow.execution.keyed_dispatch import keyed_dispatch
 from rxwow.execution.parallelism import available_cpus
 from rxwow.execution.scheduler import KeyedScheduler
 from rxwow.execution.statistics import DispatchStatistics, ExecutorStatistics, WindowStatistics, WorkerStatistics
+from rxwow.execution.whereabouts import Place
 from rxwow.execution.worker import MAX_SPIN
+from rxwow.execution.worker_local import WorkerLocal, worker_local
 
 __all__ = [
     "FAIL",
@@ -30,18 +35,27 @@ __all__ = [
     "AggregateSchedulerSupplier",
     "Backoff",
     "BorrowedAggregateSchedulerSupplier",
+    "Cause",
     "DefaultAggregateSchedulerSupplier",
+    "DispatchExplanation",
     "DispatchStatistics",
     "ExecutionHook",
+    "ExecutorExplanation",
     "ExecutorStatistics",
+    "KeyExplanation",
     "KeyedExecutor",
     "KeyedScheduler",
     "MessageParallelism",
+    "Place",
     "Retry",
+    "ThreadExplanation",
     "WindowStatistics",
+    "WorkerLocal",
     "WorkerStatistics",
     "available_cpus",
     "blocking",
+    "dump_on",
     "grouped_dispatch",
     "keyed_dispatch",
+    "worker_local",
 ]

@@ -1,4 +1,4 @@
-"""When a handler is finished: a plain value at once; an awaitable, a future or an Observable when it completes.
+"""When a handler is finished: a plain value at once; what it waits for or emits, when that completes.
 
 While it waits, the message holds its mailbox and no worker. However the wait ends, and on whatever thread, the outcome
 is left in the mailbox and the mailbox goes back to its worker: it is one more turn. So the next message of a key can't
@@ -11,16 +11,21 @@ import asyncio
 import concurrent.futures
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from reactivex import Observable
+from reactivex import Observable, abc
 
-from rxwow.errors import ForeignLoopError, HandlerExit
+from rxwow.errors import ForeignLoopError, HandlerExit, MissingBackpressureError
+from rxwow.execution.handler_generator import HandlerGenerator, is_foreign_loop
 from rxwow.execution.lineage import belonging_to
+from rxwow.platform import current_platform
+from rxwow.streams.async_iterables import from_async_iterable
 from rxwow.streams.flowable import Flowable
-from rxwow.streams.protocols import BatchSubscriber, Subscription
+from rxwow.streams.observables import ObservableSubscription
+from rxwow.streams.overflow import OverflowStrategy
+from rxwow.streams.protocols import BatchSubscriber, Subscriber, Subscription
 
 if TYPE_CHECKING:
     from rxwow.execution.dispatch import Dispatch
@@ -56,7 +61,7 @@ class Waiting:
     `outcome` is written once, before the mailbox is given to its worker, and read by that worker.
     """
 
-    __slots__ = ("attempt", "cancel", "item", "outcome", "reason")
+    __slots__ = ("attempt", "cancel", "due", "item", "outcome", "reason", "since")
 
     def __init__(self, item: Any, attempt: int, reason: str) -> None:
         self.item = item
@@ -65,6 +70,10 @@ class Waiting:
         self.outcome: Outcome | None = None
         self.cancel: Callable[[], object] | None = None
         """Ends the wait early; called on the worker's thread."""
+        self.since: float | None = None
+        """When the wait began, by the platform's clock; told by `explain`."""
+        self.due: float | None = None
+        """When the next attempt is due, if this is the wait for it."""
 
 
 Begin = Callable[["Dispatch", "Mailbox", Waiting, Any, Context], None]
@@ -98,6 +107,8 @@ def waits_for(value: object, kinds: dict[type, Begin | None]) -> Begin | None:
         begin = begin_observable
     elif issubclass(kind, Awaitable):
         begin = _begin_awaitable
+    elif issubclass(kind, AsyncIterator):
+        begin = _begin_generator
     if len(kinds) >= 1000:
         kinds.clear()
     kinds[kind] = begin
@@ -131,7 +142,7 @@ async def _guarded(coroutine: Awaitable[Any]) -> Any:
         # asyncio lets these two end the loop, and with it every other message of the worker.
         raise HandlerExit(error) from error
     except RuntimeError as error:
-        if "different loop" in str(error) or "different event loop" in str(error):
+        if is_foreign_loop(error):
             raise ForeignLoopError(coroutine) from error
         raise
 
@@ -172,20 +183,64 @@ def _begin_future(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value:
 
 def begin_observable(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
     """Subscribe to what a handler returned, and wait for its end."""
+    observable: Observable[Any] = value
+    _begin_flowable(dispatch, mailbox, waiting, _with_demand(observable), context, dispatch.scheduler)
+
+
+def _begin_generator(dispatch: Dispatch, mailbox: Mailbox, waiting: Waiting, value: Any, context: Context) -> None:
+    # Its task is of the loop that runs here, the worker's, which a scheduler could change; and nothing of it comes
+    # before this turn is settled.
+    items = HandlerGenerator(value, mailbox.worker.cleanups)
+    _begin_flowable(dispatch, mailbox, waiting, from_async_iterable(lambda: items), context, None)
+
+
+def _begin_flowable(
+    dispatch: Dispatch,
+    mailbox: Mailbox,
+    waiting: Waiting,
+    flowable: Flowable[Any],
+    context: Context,
+    scheduler: abc.SchedulerBase | None,
+) -> None:
     waiting.reason = "observable"
     inner = InnerResults(dispatch, mailbox, waiting)
     waiting.cancel = inner.cancel
-    observable: Observable[Any] = value
-    flowable = Flowable.from_observable(observable, on_overflow="buffer", capacity=INNER_CAPACITY)
     try:
         with belonging_to(dispatch):
-            context.run(flowable.subscribe, inner)
+            context.run(flowable.subscribe, inner, scheduler=scheduler)
     except Exception as error:  # noqa: BLE001 - the user's own Observable; it is the message's failure.
         inner.on_error(error)
 
 
+class _InnerSubscription(ObservableSubscription[Any]):
+    """Gives a handler's plain Observable demand."""
+
+    __slots__ = ()
+
+    def _overflow_error(self) -> Exception:
+        return MissingBackpressureError(
+            INNER_CAPACITY,
+            "return a Flowable (Flowable.from_iterable, Flowable.from_async_iterable), or write the "
+            "handler as an async generator, and it is asked for items as their results are taken",
+            "the Observable that a handler returned",
+        )
+
+
+def _with_demand(observable: Observable[Any]) -> Flowable[Any]:
+    if isinstance(observable, Flowable):
+        return observable
+
+    def publish(subscriber: Subscriber[Any], scheduler: abc.SchedulerBase | None) -> Subscription:
+        subscription = _InnerSubscription(subscriber, current_platform(), OverflowStrategy.BUFFER, INNER_CAPACITY)
+        subscription.start()
+        subscription.connect(observable, scheduler)
+        return subscription
+
+    return Flowable(publish)
+
+
 class InnerResults(BatchSubscriber[Any]):
-    """Takes the items of one handler's Observable to the results of its dispatch.
+    """Takes the items of one handler's Observable or async generator to the results of its dispatch.
 
     Its items are asked for as those before them are taken downstream, so an Observable with demand is not pulled faster
     than the subscriber takes. The dispatch's lock guards `_untaken` and `_end`.

@@ -6,8 +6,11 @@ import asyncio
 import contextvars
 import heapq
 import logging
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from reactivex import abc
 
 from rxwow.errors import HandlerExit
 from rxwow.execution.completion import Begin, Outcome, Waiting
@@ -23,6 +26,7 @@ from rxwow.streams.protocols import BatchSubscriber, Subscriber, Subscription
 
 if TYPE_CHECKING:
     from rxwow.execution.executor import KeyedExecutor
+    from rxwow.execution.explanation import DispatchExplanation
     from rxwow.execution.options import DispatchOptions
     from rxwow.execution.worker import Worker
 
@@ -41,8 +45,9 @@ class Dispatch(BatchSubscriber[Any]):
     workers, and is told by their turns what became of each message.
 
     `lock` guards the window, the mailboxes, each mailbox's `waiting`, `closed`, `failed`, `_upstream_done`,
-    `_requesting`, and what is expected of turns. No user code is called with it held, but for the equality of keys.
-    `closed` only ever becomes true, and is also read without it where a stale look does no harm.
+    `asked_by` (the thread that asks the source now, and since when) and what is expected of turns. No user code is
+    called with it held, but for the equality of keys. `closed` only ever becomes true, and is also read without it
+    where a stale look does no harm.
     """
 
     def __init__(self, options: DispatchOptions, executor: KeyedExecutor, subscriber: Subscriber[Any]) -> None:
@@ -65,9 +70,13 @@ class Dispatch(BatchSubscriber[Any]):
         self.failed = False
         self.feeds, self.within = lineage()
         self._executor = executor
+        self.scheduler: abc.SchedulerBase | None = None
+        """The one given to `subscribe`; the Observables that handlers return are given it too."""
         self._upstream: Subscription | None = None
         self._upstream_done = False
-        self._requesting = False
+        self.asked_by: tuple[int, float] | None = None
+        self.subscribed_by: tuple[int, float] | None = None
+        """The thread that subscribes to the source now, and since when; told by `explain`."""
 
     # From the source to a mailbox.
 
@@ -109,7 +118,8 @@ class Dispatch(BatchSubscriber[Any]):
                 made = self.mailboxes.put_singly(keys, items)
             else:
                 made = self.mailboxes.put(keys, items)
-            expected_turn = self.expected_turn
+            # The actions of a scheduler are of all kinds: what one took says nothing of the next.
+            expected_turn = None if self.options.serves else self.expected_turn
         if refused:
             self.discard(items)
         elif made:
@@ -149,12 +159,12 @@ class Dispatch(BatchSubscriber[Any]):
         """
         with self.lock:
             upstream = self._upstream
-            if upstream is None or self._requesting or self._upstream_done or self.closed or not self.outlet.opened:
+            if upstream is None or self.asked_by or self._upstream_done or self.closed or not self.outlet.opened:
                 return
             amount = self.window.to_request()
             if not amount:
                 return
-            self._requesting = True
+            self.asked_by = (threading.get_ident(), self.platform.monotonic())
         try:
             upstream.request(amount)
         except BaseException as error:
@@ -162,7 +172,7 @@ class Dispatch(BatchSubscriber[Any]):
             self.terminate(HandlerExit(error, "source or the key function"))
             raise
         with self.lock:
-            self._requesting = False
+            self.asked_by = None
             more = self.window.has_batch() and not self._upstream_done and not self.closed
         if more:
             self._executor.any_worker().call_soon(self.replenish)
@@ -340,3 +350,9 @@ class Dispatch(BatchSubscriber[Any]):
                 expected_turn=self.expected_turn,
                 closed=self.closed,
             )
+
+    def explain(self) -> DispatchExplanation:
+        """Return why nothing moves, if nothing moves; see `KeyedExecutor.explain`."""
+        from rxwow.execution.diagnosis import explain_dispatch
+
+        return explain_dispatch(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +13,7 @@ from rxwow.errors import BlockingPoolFullError, ExecutorClosedError
 from rxwow.execution.parallelism import available_cpus
 from rxwow.platform import Platform
 
-__all__ = ["IDLE_TIME", "MOST_QUEUED", "THREADS_A_CPU", "ElasticPool"]
+__all__ = ["IDLE_TIME", "MOST_QUEUED", "THREADS_A_CPU", "ElasticPool", "PoolFuture"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +74,7 @@ class ElasticPool(concurrent.futures.Executor):
             BlockingPoolFullError: too many calls wait already.
             ExecutorClosedError: the pool was stopped.
         """
-        future: concurrent.futures.Future[R] = concurrent.futures.Future()
+        future: PoolFuture[R] = PoolFuture(self)
         call = _Call(future, partial(fn, *args, **kwargs))
         with self._lock:
             if self._ended is not None:
@@ -152,18 +153,29 @@ class ElasticPool(concurrent.futures.Executor):
             ended()
 
 
+class PoolFuture(concurrent.futures.Future[R]):
+    """The future of a call that knows which pool makes it, and on which thread: None while it waits for one."""
+
+    thread: int | None = None
+
+    def __init__(self, pool: ElasticPool) -> None:
+        super().__init__()
+        self.pool = pool
+
+
 class _Call:
     """A call and the future of its result."""
 
     __slots__ = ("_call", "_future")
 
-    def __init__(self, future: concurrent.futures.Future[Any], call: Callable[[], Any]) -> None:
+    def __init__(self, future: PoolFuture[Any], call: Callable[[], Any]) -> None:
         self._future = future
         self._call = call
 
     def run(self) -> None:
         if not self._future.set_running_or_notify_cancel():
             return
+        self._future.thread = threading.get_ident()
         try:
             result = self._call()
         except BaseException as error:  # noqa: BLE001 - the handler's; whoever waits for the future gets it.

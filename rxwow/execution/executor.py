@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from rxwow.errors import BlockingCallError, ExecutorClosedError, InvalidArgumentError, UsageError
+from rxwow.execution.detection import check_can_detect, mark_handlers
 from rxwow.execution.elastic_pool import ElasticPool
 from rxwow.execution.hooks import ExecutionHook, HookSet
 from rxwow.execution.latch import Latch
@@ -22,6 +23,7 @@ from rxwow.execution.options import check_count, check_name
 from rxwow.execution.parallelism import available_cpus
 from rxwow.execution.placement import choose, place
 from rxwow.execution.process import process, stop_forgotten
+from rxwow.execution.slow_turns import SlowTurns, check_slow_turn
 from rxwow.execution.statistics import ExecutorStatistics
 from rxwow.execution.worker import MAX_SPIN, Worker
 from rxwow.execution.worker_kinds import LoopWorker, ThreadWorker
@@ -30,6 +32,7 @@ from rxwow.streams.guard import check_may_wait
 
 if TYPE_CHECKING:
     from rxwow.execution.dispatch import Dispatch
+    from rxwow.execution.explanation import ExecutorExplanation
     from rxwow.execution.mailbox import Mailbox
 
 __all__ = ["KeyedExecutor"]
@@ -60,9 +63,16 @@ class KeyedExecutor:
             quota leave it 0. A worker spins only when its last wait was shorter than `spin`.
         name: stands in the names of the threads, `name-0` and so on, and in errors and logs.
         loop_factory: makes each worker's event loop, such as `uvloop.new_event_loop`.
+        slow_turn: seconds; a turn that holds its worker longer is logged with its dispatch, key and stack, once a
+            minute for each dispatch. A thread watches while workers run; 0 or None for no watch.
+        detect_blocking: raise `BlockingCallError` in a handler that sleeps or waits for a socket, a file or a lock and
+            would hold its worker, but not in one that is `@blocking` or has its own pool. For development: it uses
+            blockbuster (`pip install "rxwow[debug]"`), which slows such calls down in the whole process, and doesn't
+            see a C extension's, a `with` on a lock, or a function bound to a name before (`from time import sleep`).
 
     Raises:
         InvalidArgumentError: an argument can't work.
+        UsageError: `detect_blocking` without blockbuster.
 
     >>> from rxwow import Flowable, keyed_dispatch
     >>> with KeyedExecutor(workers=2) as executor:
@@ -80,32 +90,43 @@ class KeyedExecutor:
         spin: float = 0.0,
         name: str = "rxwow",
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+        slow_turn: float | None = 1.0,
+        detect_blocking: bool = False,
     ) -> None:
         if workers is not None:
             check_count("workers", workers)
         if loop_factory is not None and not callable(loop_factory):
             raise InvalidArgumentError("loop_factory", loop_factory, "a function that makes an event loop")
-        self._set_up(max_in_flight, throughput, spin, name)
+        check_slow_turn(slow_turn)
+        if detect_blocking:
+            check_can_detect()
+        self._set_up(max_in_flight, throughput, spin, name, detects_blocking=detect_blocking)
         self._workers: Sequence[Worker] = [
-            ThreadWorker(f"{name}-{number}", spin, self.platform, loop_factory)
+            ThreadWorker(f"{name}-{number}", spin, self.platform, loop_factory, detects_blocking=detect_blocking)
             for number in range(workers or available_cpus())
         ]
-        self._watch()
+        self._watch(slow_turn)
 
-    def _watch(self) -> None:
-        """See to it that the executor is ended even if it is forgotten.
+    def _watch(self, slow_turn: float | None) -> None:
+        """See to it that slow turns are told of, and that the executor is ended even if it is forgotten.
 
-        Under test, the test's own platform ends what is left of a run.
+        Under test, the test's own platform ends what is left of a run, and a thread that watches would be one more
+        whose steps each schedule has to draw.
         """
+        self._slow_turns: SlowTurns | None = None
         self._forgotten: weakref.finalize[..., KeyedExecutor] | None = None
         if self.platform is not PRODUCTION:
             return
+        if slow_turn:
+            self._slow_turns = SlowTurns(slow_turn, self._workers, f"{self.name}-watchdog", self.platform)
         process.add(self)
         self._forgotten = weakref.finalize(self, stop_forgotten, self.name, tuple(self._workers))
         # At the exit of the process, `process` disposes those that are still referred to.
         self._forgotten.atexit = False
 
-    def _set_up(self, max_in_flight: int, throughput: int, spin: float, name: str) -> None:
+    def _set_up(
+        self, max_in_flight: int, throughput: int, spin: float, name: str, *, detects_blocking: bool = False
+    ) -> None:
         check_count("max_in_flight", max_in_flight)
         check_count("throughput", throughput)
         if not isinstance(spin, (int, float)) or not 0 <= spin <= MAX_SPIN:
@@ -123,6 +144,7 @@ class KeyedExecutor:
         self._related = False
         self._unfinished = False
         self._blocking_pool: ElasticPool | None = None
+        self._detects_blocking = detects_blocking
         self._process_id = os.getpid()
         self._idle = Latch(self.platform)
         self._closed = Latch(self.platform)
@@ -151,7 +173,7 @@ class KeyedExecutor:
         executor = cls.__new__(cls)
         executor._set_up(max_in_flight, throughput, 0.0, name)
         executor._workers = [LoopWorker(f"{name}-loop", executor.platform, loop)]
-        executor._watch()
+        executor._watch(slow_turn=None)
         return executor
 
     @classmethod
@@ -168,6 +190,8 @@ class KeyedExecutor:
         """Take in a dispatch that is about to subscribe; return the error to end it with if it is too late."""
         if self._inherited():
             return self._inherited_error()
+        if self._detects_blocking:
+            mark_handlers(dispatch.context, dispatch.options.name)
         feeds, within = dispatch.feeds, dispatch.within
         with self._lock:
             # The result of a message that was accepted is part of it.
@@ -240,6 +264,26 @@ class KeyedExecutor:
             workers=tuple(worker.statistics() for worker in self._workers),
             dispatches=tuple(dispatch.statistics() for dispatch in dispatches),
         )
+
+    def explain(self, name: str | None = None) -> ExecutorExplanation:
+        """Return why nothing moves, if nothing moves: who waits for whom, for how long, and at which line of code.
+
+        It is for a person: `str()` of it is a few lines that begin with the cause. What moves meanwhile may be seen on
+        both sides of its step. Not for a display: it looks at each message that waits, and at the stacks of threads.
+
+        Args:
+            name: that of the dispatches to tell of; None for all that have not ended.
+
+        >>> with KeyedExecutor(workers=1, name="till") as executor:
+        ...     print(executor.explain())
+        executor 'till' has nothing to do: nothing is subscribed
+        """
+        from rxwow.execution.diagnosis import explain_executor
+
+        self._refuse_if_inherited()
+        with self._lock:
+            state, dispatches = self._state, list(self._dispatches)
+        return explain_executor(self.name, state, self._workers, dispatches, name)
 
     def dispose(self) -> None:
         """End now, without waiting: the force stop. Idempotent; may be called from anywhere.
@@ -449,6 +493,8 @@ class KeyedExecutor:
         # Each has said that it ends; a thread is gone a moment after that.
         for worker in self._workers:
             worker.join()
+        if self._slow_turns is not None:
+            self._slow_turns.join()
 
     def _inherited(self) -> bool:
         return os.getpid() != self._process_id

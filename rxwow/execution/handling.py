@@ -48,6 +48,7 @@ class Handling:
             self._dispatch.emit(results)
         dispatch = self._dispatch
         waiting = Waiting(item, attempt, "")
+        waiting.since = dispatch.platform.monotonic()
         with dispatch.lock:
             mailbox.waiting = waiting
         try:
@@ -130,6 +131,8 @@ class Handling:
         waiting = Waiting(item, attempt, "retry")
         timer = mailbox.worker.loop.call_later(delay, dispatch.end_wait, mailbox, waiting, DUE)
         waiting.cancel = timer.cancel
+        waiting.since = dispatch.platform.monotonic()
+        waiting.due = waiting.since + delay
         with dispatch.lock:
             closed = dispatch.closed
             if not closed:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import inspect
 import pickle
-from collections.abc import Awaitable, Callable, Hashable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextvars import copy_context
 from typing import Any, Final, TypeVar, overload
 
@@ -77,6 +79,21 @@ def keyed_dispatch(
 @overload
 def keyed_dispatch(
     key: Callable[[T], Hashable],
+    handler: Callable[[T], AsyncIterator[R]],
+    *,
+    executor: KeyedExecutor | None = None,
+    max_in_flight: int | None = None,
+    throughput: int | None = None,
+    on_failure: OnFailure = FAIL,
+    on_discard: Callable[[T], object] | None = None,
+    run_in: concurrent.futures.Executor | None = None,
+    name: str | None = None,
+) -> Callable[[Observable[T]], Flowable[R]]: ...
+
+
+@overload
+def keyed_dispatch(
+    key: Callable[[T], Hashable],
     handler: Callable[[T], R],
     *,
     executor: KeyedExecutor | None = None,
@@ -110,17 +127,17 @@ def keyed_dispatch(
         key: gives the key of a message, once for each; called on the thread that emits the message. Any hashable will
             do, None included; equal keys are one key, so 1, 1.0 and True are. A message without a usable key is handled
             as failed.
-        handler: a plain function, an `async def`, or anything that can be called and returns an awaitable, a
-            `concurrent.futures.Future` or an Observable. It runs on a worker, in a copy of the subscription's context.
-            It is finished when what it returned completes. A handler that waits holds no worker; a plain one that holds
-            up its thread should be marked `@blocking`, and runs on a thread of a pool.
+        handler: a plain function, an `async def`, an async generator, or anything that can be called and returns an
+            awaitable, a `concurrent.futures.Future`, an Observable or an async iterator. It runs on a worker, in a copy
+            of the subscription's context. It is finished when what it returned completes. A handler that waits holds no
+            worker; a plain one that holds up its thread should be marked `@blocking`, and runs on a thread of a pool.
         executor: whose workers run the handlers; `KeyedExecutor.shared()` if None.
         max_in_flight: most messages received and not finished, results not yet taken included; the executor's if None.
         throughput: most messages of one key that complete synchronously before other keys of the worker have their
             turn; the executor's if None.
         on_failure: `FAIL` ends the stream with the handler's error, `SKIP` logs it and goes on, a `Backoff` tries
             again, or a function `(message, error)` returns `FAIL`, `SKIP` or `Retry(delay)`. A retry holds up its own
-            key only.
+            key only; what an Observable or an async generator has emitted before it failed is emitted again.
         on_discard: called with each message that was received and that no handler finished, when the stream is
             cancelled or fails: on the thread that ended it, or on the worker whose coroutine was cancelled.
         run_in: an executor, such as a process pool, that runs the handler while its mailbox waits without a worker.
@@ -128,11 +145,11 @@ def keyed_dispatch(
 
     Returns:
         An operator from an Observable of messages to a Flowable of results: one for each plain, awaitable or future
-        handler, all items of an Observable; in order within a key, across keys as they finish. They are emitted one at
-        a time, within the subscriber's demand, on the worker that has one or on the thread that requests. The source is
-        asked for nothing before the first request. A plain Observable is slowed down by blocking its emitting thread;
-        on a worker, or on a thread with a running event loop, 256 items wait, and more end the stream with
-        `MissingBackpressureError`.
+        handler, all items of an Observable or async generator; in order within a key, across keys as they finish. They
+        are emitted one at a time, within the subscriber's demand, on the worker that has one or on the thread that
+        requests. The source is asked for nothing before the first request. A plain Observable is slowed down by
+        blocking its emitting thread; on a worker, or on a thread with a running event loop, 256 items wait, and more
+        end the stream with `MissingBackpressureError`.
 
     Raises:
         InvalidArgumentError: an argument can't work.
@@ -186,6 +203,7 @@ def begin_dispatch(
 ) -> Subscription:
     """Subscribe `subscriber` to the results of a new dispatch, and that to `source`."""
     dispatch = Dispatch(options, executor, subscriber)
+    dispatch.scheduler = scheduler
     refusal: Exception | None = executor.accept(dispatch)
     if refusal is None and isinstance(options.handler, _RunIn):
         refusal = options.handler.refusal()
@@ -193,11 +211,14 @@ def begin_dispatch(
         dispatch.terminate(refusal)
     dispatch.outlet.start()
     if not dispatch.closed:
+        dispatch.subscribed_by = (threading.get_ident(), dispatch.platform.monotonic())
         try:
             with feeding(dispatch):
                 source.subscribe(dispatch, scheduler=scheduler)
         except Exception as error:  # noqa: BLE001 - a source that raises where it should call on_error.
             dispatch.terminate(error)
+        finally:
+            dispatch.subscribed_by = None
     return dispatch.outlet
 
 
@@ -248,7 +269,7 @@ class _RunIn:
 def _check_run_in(executor: object, handler: object) -> None:
     if not isinstance(executor, concurrent.futures.Executor):
         raise InvalidArgumentError("run_in", executor, "a concurrent.futures.Executor")
-    if is_async(handler):
+    if is_async(handler) or inspect.isasyncgenfunction(handler):
         raise InvalidArgumentError(
             "handler",
             handler,

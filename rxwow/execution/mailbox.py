@@ -158,6 +158,10 @@ class MailboxSet:
         """Return what the messages that wait, wait for."""
         return [mailbox.waiting for mailbox in self._by_key.values() if mailbox.waiting is not None]
 
+    def states(self) -> list[tuple[Hashable, Mailbox, int, Waiting | None]]:
+        """Return for each mailbox its key, itself, how many messages it has queued, and what the one at hand awaits."""
+        return [(key, mailbox, len(mailbox), mailbox.waiting) for key, mailbox in self._by_key.items()]
+
     def sizes(self) -> list[tuple[Hashable, int, bool]]:
         """Return for each mailbox its key, how many messages it has queued, and whether a handler waits."""
         return [

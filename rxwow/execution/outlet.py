@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from rxwow.streams.emitter import Emitter
 if TYPE_CHECKING:
     from rxwow.execution.completion import InnerResults
     from rxwow.execution.dispatch import Dispatch
+    from rxwow.execution.explanation import DispatchExplanation
     from rxwow.streams.protocols import Subscriber
 
 __all__ = ["Outlet"]
@@ -30,7 +32,7 @@ class Outlet(Emitter[Any]):
     the window.
     """
 
-    __slots__ = ("_dispatch", "_ready", "opened", "untaken")
+    __slots__ = ("_dispatch", "_ready", "emitting", "opened", "untaken")
 
     def __init__(self, subscriber: Subscriber[Any], dispatch: Dispatch) -> None:
         super().__init__(subscriber, dispatch.platform)
@@ -38,11 +40,17 @@ class Outlet(Emitter[Any]):
         self.opened = False
         """Whether anything was requested; before that, nothing is asked of the source."""
         self.untaken = 0
+        self.emitting: int | None = None
+        """The thread that has called the subscriber last; told by `explain`, and may be stale."""
         self._ready: deque[tuple[Sequence[Any], InnerResults | None]] = deque()
 
     def request(self, n: int) -> None:
         self.opened = True
         super().request(n)
+
+    def explain(self) -> DispatchExplanation:
+        """Return why nothing moves, if nothing moves; see `KeyedExecutor.explain`."""
+        return self._dispatch.explain()
 
     def put(self, results: Sequence[Any]) -> None:
         """Add the results of as many messages; `wake` must follow.
@@ -87,6 +95,7 @@ class Outlet(Emitter[Any]):
         if len(results) > limit:
             self._ready.appendleft((results[limit:], inner))
             results = results[:limit]
+        self.emitting = threading.get_ident()
         try:
             self._deliver(results)
         finally:
@@ -96,6 +105,10 @@ class Outlet(Emitter[Any]):
         if inner is not None:
             inner.taken(len(results))
         return len(results)
+
+    def _signal_end(self) -> None:
+        self.emitting = threading.get_ident()
+        super()._signal_end()
 
     def _stop(self) -> None:
         self._dispatch.close()

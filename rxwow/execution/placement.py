@@ -2,7 +2,8 @@
 
 A running worker that is about to be free is the best choice: a short wait behind it is cheaper than waking another.
 Else a parked worker is woken; else the one with the fewest mailboxes takes it. What counts as a short wait is less than
-a wake-up, by the moving average of the dispatch's own turns; a dispatch that has no average yet is taken for slow.
+a wake-up, by the moving average of the dispatch's own turns; a dispatch that has no average yet is taken for slow. It
+is no short wait behind a turn of another dispatch that is slow, nor behind one that has lasted for longer by now.
 """
 
 from __future__ import annotations
@@ -61,10 +62,22 @@ def choose(workers: Sequence[Worker], expected_turn: float | None) -> Worker:
             parked = parked or worker
             continue
         load = worker.load()
-        if not load or (expected_turn is not None and load * expected_turn < WAKE_UP):
+        if not load or (expected_turn is not None and load * expected_turn < WAKE_UP and not _is_held(worker)):
             return worker
         if fewest is None or load < fewest_load:
             fewest, fewest_load = worker, load
     chosen = parked or fewest
     assert chosen is not None, "an executor has at least one worker"
     return chosen
+
+
+def _is_held(worker: Worker) -> bool:
+    """Whether the turn that a worker runs is, or is expected to be, longer than a wake-up."""
+    running = worker.turn_of
+    if running is None:
+        return False
+    expected_turn = running.dispatch.expected_turn
+    if expected_turn is None or expected_turn >= WAKE_UP:
+        return True
+    # A handler that was always fast may be slow this time.
+    return worker.platform.monotonic() - worker.turn_began >= WAKE_UP

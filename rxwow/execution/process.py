@@ -46,6 +46,11 @@ class Process:
         with self._lock:
             self._executors.add(executor)
 
+    def executors(self) -> list[KeyedExecutor]:
+        """Return those that were made in this process and not collected."""
+        with self._lock:
+            return list(self._executors)
+
     def get_shared(self, make: Callable[[], KeyedExecutor]) -> KeyedExecutor:
         """Return the shared executor, which the first call makes."""
         with self._lock:

@@ -13,7 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rxwow.errors import ExecutorClosedError
 from rxwow.execution.mailbox import Mailbox
@@ -21,6 +21,9 @@ from rxwow.execution.statistics import WorkerStatistics
 from rxwow.execution.turn import run_turns
 from rxwow.platform import Lock, Platform
 from rxwow.streams.containment import as_error
+
+if TYPE_CHECKING:
+    from rxwow.execution.slow_turns import SlowTurns
 
 __all__ = ["DRAIN_TIME", "MAX_SPIN", "Worker"]
 
@@ -41,7 +44,8 @@ class Worker(ABC):
     `fifo` is appended to by any thread and taken from by the worker alone; a deque guards itself, so no lock of ours is
     taken. `_lock` guards the step from parked to running. `_interrupted`, the counters, `turn_of` (the mailbox whose
     turn runs) and `turn_began` (when the batch that it is in began) belong to the worker's thread; others read them as
-    they happen to be.
+    they happen to be. So do `cleanups`, the tasks that are closing a handler's generator and must not be cancelled.
+    `slow_turns` is set before the worker is given anything.
     """
 
     def __init__(self, name: str, spin: float, platform: Platform) -> None:
@@ -52,6 +56,8 @@ class Worker(ABC):
         self.ident: int | None = None
         self.turn_of: Mailbox | None = None
         self.turn_began = 0.0
+        self.slow_turns: SlowTurns | None = None
+        self.cleanups: set[asyncio.Task[Any]] = set()
         self.platform = platform
         self._lock: Lock = platform.lock()
         self._parked = True
@@ -92,6 +98,11 @@ class Worker(ABC):
             return 0
         return len(self.fifo) + (threading.get_ident() != self.ident)
 
+    def is_running(self) -> bool:
+        """Whether it is not parked; under the lock, so exact for a watchdog that has said that it sleeps."""
+        with self._lock:
+            return not self._parked
+
     def submit(self, mailboxes: Sequence[Mailbox]) -> None:
         """Append mailboxes to the FIFO, and wake the worker if it is parked."""
         self.fifo.extend(mailboxes)
@@ -123,8 +134,20 @@ class Worker(ABC):
             self._parked = False
             self._wakes += 1
             self._spins = self._spin > 0 and self.platform.monotonic() - self._parked_since < self._spin
+            watchdog = self._sleeping_watchdog()
+        if watchdog is not None:
+            watchdog.wake()
         if not self.call_soon(self._drain):
             self._refuse()
+
+    def _sleeping_watchdog(self) -> SlowTurns | None:
+        """Return who has to be told that this worker runs; called with the lock held."""
+        watchdog = self.slow_turns
+        return watchdog if watchdog is not None and watchdog.asleep else None
+
+    def _leave_watchdog(self) -> None:
+        if self.slow_turns is not None:
+            self.slow_turns.leave(self)
 
     def _refuse(self) -> None:
         """End the dispatches whose mailboxes can't be served: the loop was closed under them, or there is none.
@@ -213,12 +236,16 @@ class Worker(ABC):
         except IndexError:
             return None
         with self._lock:
-            if self._parked:
-                self._parked = False
-                return mailbox
-        # A submitter has woken us: the drain that it asked for takes the mailbox.
-        self.fifo.appendleft(mailbox)
-        return None
+            woken = not self._parked
+            self._parked = False
+            watchdog = self._sleeping_watchdog()
+        if watchdog is not None:
+            watchdog.wake()
+        if woken:
+            # By a submitter: the drain that it asked for takes the mailbox.
+            self.fifo.appendleft(mailbox)
+            return None
+        return mailbox
 
     def _spin_for_next(self) -> Mailbox | None:
         until = self.platform.monotonic() + self._spin

@@ -6,16 +6,23 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
 
 from rxwow.errors import InvalidArgumentError
+from rxwow.execution.detection import blocking_calls
 from rxwow.execution.mailbox import Mailbox
-from rxwow.execution.worker import Worker
+from rxwow.execution.worker import LOOP_ROUNDS, Worker
+from rxwow.execution.worker_local import LoopResources, begin_resources, end_resources, forget_resources
 from rxwow.platform import Platform
 from rxwow.streams.guard import allow_waiting, forbid_waiting
 
 __all__ = ["LoopWorker", "ThreadWorker"]
 
 logger = logging.getLogger("rxwow.execution")
+
+_closing: set[asyncio.Task[None]] = set()
+"""Owns the tasks until they end, as event loops don't. Adding to a set is one step with and without a GIL."""
 
 
 class ThreadWorker(Worker):
@@ -25,9 +32,16 @@ class ThreadWorker(Worker):
     """
 
     def __init__(
-        self, name: str, spin: float, platform: Platform, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None
+        self,
+        name: str,
+        spin: float,
+        platform: Platform,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
+        *,
+        detects_blocking: bool = False,
     ) -> None:
         super().__init__(name, spin, platform)
+        self._detects_blocking = detects_blocking
         self._loop_factory = loop_factory or platform.event_loop
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_thread = False
@@ -67,6 +81,7 @@ class ThreadWorker(Worker):
             self._ended = ended
             loop = self._loop
         if loop is None:
+            self._leave_watchdog()
             ended()
         else:
             # A thread that looked just now ends, and closes the loop, without being told.
@@ -78,32 +93,49 @@ class ThreadWorker(Worker):
 
     def _serve(self) -> None:
         loop = self.loop
-        self.ident = threading.get_ident()
-        forbid_waiting(self.ident, f"the worker {self.name}")
-        asyncio.set_event_loop(loop)
-        while self._ended is None:
-            try:
-                loop.run_forever()
-            except BaseException:
-                logger.critical("the loop of worker %s was ended by an exception; it goes on", self.name, exc_info=True)
-        try:
+        ident = self.ident = threading.get_ident()
+        with ExitStack() as at_end:
+            at_end.callback(self._say_ended)
+            forbid_waiting(ident, f"the worker {self.name}")
+            at_end.callback(allow_waiting, ident)
+            # What comes after the last drain: a future, say, that another thread completed.
+            at_end.callback(self._refuse)
+            if self._detects_blocking:
+                self._detect_blocking(ident)
+                at_end.callback(blocking_calls.unwatch, ident)
+            asyncio.set_event_loop(loop)
+            at_end.callback(loop.close)
+            at_end.callback(asyncio.set_event_loop, None)
+            begin_resources(loop)
+            at_end.callback(forget_resources, loop)
+            while self._ended is None:
+                try:
+                    loop.run_forever()
+                except (Exception, KeyboardInterrupt, SystemExit):
+                    # asyncio lets the last two through. A test that ends its threads raises something else.
+                    logger.critical("the loop of worker %s was ended by an error; it goes on", self.name, exc_info=True)
             self._finish(loop)
-        finally:
-            asyncio.set_event_loop(None)
-            loop.close()
-            try:
-                # What came after the last drain: a future, say, that another thread completed.
-                self._refuse()
-            finally:
-                allow_waiting(self.ident)
-                self._ended()
+
+    def _detect_blocking(self, ident: int) -> None:
+        try:
+            blocking_calls.watch(ident)
+        except Exception:
+            logger.exception("calls that block can't be detected on worker %s", self.name)
+
+    def _say_ended(self) -> None:
+        self._leave_watchdog()
+        if self._ended is not None:
+            self._ended()
 
     def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let what was cancelled come to its end, so that its clean-up runs and nothing is reported as lost."""
+        resources = end_resources(loop)
+        if resources is not None:
+            self._close(resources, loop)
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             # A second cancel would end the clean-up that the first one has begun.
-            if not task.cancelling():
+            if not self._cleans_up(task):
                 task.cancel()
         if tasks:
             loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
@@ -114,6 +146,18 @@ class ThreadWorker(Worker):
         # The threads of asyncio.to_thread are this worker's too.
         loop.run_until_complete(loop.shutdown_default_executor())
 
+    def _close(self, resources: LoopResources, loop: asyncio.AbstractEventLoop) -> None:
+        """Close the resources that belong to the loop, after the handlers that use them and before all other tasks."""
+        for _ in range(LOOP_ROUNDS):
+            # The end of a dispatch may still be on its way to the tasks of its handlers.
+            loop.run_until_complete(asyncio.sleep(0))
+        ending = [task for task in asyncio.all_tasks(loop) if self._cleans_up(task)]
+        loop.run_until_complete(asyncio.gather(*ending, return_exceptions=True))
+        loop.run_until_complete(resources.close())
+
+    def _cleans_up(self, task: asyncio.Task[Any]) -> bool:
+        return task.cancelling() > 0 or task in self.cleanups
+
 
 class LoopWorker(Worker):
     """A worker on a loop that runs already, in the thread that makes it; it has no thread and never closes the loop."""
@@ -123,6 +167,7 @@ class LoopWorker(Worker):
         self._running_loop = loop
         self.ident = threading.get_ident()
         forbid_waiting(self.ident, f"the event loop that {name} works on")
+        begin_resources(loop)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -143,11 +188,32 @@ class LoopWorker(Worker):
             # Not before: whoever waited on this thread would keep the loop from coming here.
             if self.ident is not None:
                 allow_waiting(self.ident)
-            ended()
+            resources = end_resources(self._running_loop)
+            if resources is None:
+                ended()
+            else:
+                self._close(resources, ended)
 
         # After the cancelled handlers have had their step.
         if not self.call_soon(end):
             end()
+
+    def _close(self, resources: LoopResources, ended: Callable[[], None]) -> None:
+        loop = self._running_loop
+
+        def closed(task: asyncio.Task[None] | None = None) -> None:
+            if task is not None:
+                _closing.discard(task)
+            forget_resources(loop, resources)
+            ended()
+
+        if loop.is_closed():
+            resources.abandon()
+            closed()
+            return
+        task = loop.create_task(resources.close())
+        _closing.add(task)
+        task.add_done_callback(closed)
 
     def join(self) -> None:
         pass

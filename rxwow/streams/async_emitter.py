@@ -203,7 +203,9 @@ class AsyncIterableEmitter(Emitter[T]):
 
     def _pull_failed(self, error: BaseException) -> None:
         if not isinstance(error, asyncio.CancelledError):
-            self.fail(as_error(error))
+            if not self.fail(as_error(error)):
+                # Nobody can be told by on_error any more.
+                logger.error("%s raised after it was cancelled", describe(self._factory), exc_info=error)
         elif self._ended:
             # It was our own, and closing may have to wait.
             task = asyncio.current_task()

@@ -153,11 +153,14 @@ class Emitter(Subscription, Generic[T]):
                 return
         self._begin_drain()
 
-    def fail(self, error: Exception, *, at_once: bool = False) -> None:
-        """Emit `on_error` after the items that are left, or in their place, and that of another end, when `at_once`."""
+    def fail(self, error: Exception, *, at_once: bool = False) -> bool:
+        """Emit `on_error` after the items that are left, or in their place, and that of another end, when `at_once`.
+
+        Returns whether it is not too late for that.
+        """
         with self._lock:
             if self._ended or self._at_once or (self._has_end() and not at_once):
-                return
+                return False
             self._error = error
             self._at_once = at_once
             drains = self._become_drainer()
@@ -165,6 +168,7 @@ class Emitter(Subscription, Generic[T]):
             self._stop()
         if drains:
             self._begin_drain()
+        return True
 
     @property
     def ended(self) -> bool:

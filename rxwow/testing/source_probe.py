@@ -68,7 +68,7 @@ class SourceProbe(Flowable[T]):
         self.emitted = 0
         """How many items subscribers have got."""
         self._emitters: list[_Emitter[T]] = []
-        self._end: Callable[[_Emitter[T]], None] | None = None
+        self._end: Callable[[_Emitter[T]], object] | None = None
         self._platform = current_platform()
         self._lock = self._platform.lock()
         self._news = News(self._platform)
@@ -138,7 +138,7 @@ class SourceProbe(Flowable[T]):
             f"and emitted {self.emitted}; {self.subscriptions} subscriptions have not ended"
         )
 
-    def _finish(self, call: str, end: Callable[[_Emitter[T]], None]) -> None:
+    def _finish(self, call: str, end: Callable[[_Emitter[T]], object]) -> None:
         emitters = self._opened(call)
         with self._lock:
             self._end = end

@@ -161,9 +161,9 @@ def test_fifty_thousand_keys_wait_for_a_retry_without_threads_and_leave_no_timer
         before = threading.active_count()
         dispatched(range(keys), fail, executor, on_failure=retry_late).subscribe(collector)
         assert all_failed.wait(PATIENCE)
-        # User code ran on the workers alone, and the timers are theirs.
+        # User code ran on the workers alone, and the timers are theirs; one more watches for slow turns.
         assert set(told) <= {"rxwow-0", "rxwow-1"}
-        assert threading.active_count() <= before + 2
+        assert threading.active_count() <= before + 3
         collector.subscription.cancel()
         # What was asked of the workers' loops before is done when this is: the timers are cancelled.
         for worker in executor._workers:

@@ -2,6 +2,7 @@
 
 import contextvars
 import gc
+import itertools
 import logging
 import threading
 import weakref
@@ -14,12 +15,13 @@ import pytest
 import reactivex
 from reactivex import abc, operators
 from reactivex.disposable import BooleanDisposable
-from reactivex.scheduler import CatchScheduler
+from reactivex.scheduler import CatchScheduler, VirtualTimeScheduler
 
-from rxwow import Flowable, KeyedExecutor
+from rxwow import Flowable, KeyedExecutor, keyed_dispatch
 from rxwow.errors import ExecutorClosedError, InvalidArgumentError
 from rxwow.execution.scheduler import KeyedScheduler
 from rxwow.testing import ControlledPlatform, DeterministicExecutor, run
+from tests.execution.collecting import PATIENCE, Collector
 
 # RxPY's types can't infer those of a lambda.
 ops: Any = operators
@@ -59,6 +61,8 @@ class Timeline:
         self._scheduler = scheduler
         self._running: set[int] = set()
         self.scheduled = 0
+        self.sent = 0
+        self.taken: dict[int, list[int]] = defaultdict(list)
         self.ran: dict[int, list[tuple[float, int]]] = defaultdict(list)
         self.disposed: set[int] = set()
 
@@ -90,22 +94,45 @@ class Timeline:
             if (due, number) not in self.ran[key]:
                 self.disposed.add(number)
 
+    def send_five(self) -> None:
+        """Take five messages to the actions of a key."""
+        key = self._random.randrange(2)
+        first = self.sent
+        self.sent += 5
+
+        def take(message: int) -> None:
+            assert key not in self._running
+            self._running.add(key)
+            self.taken[key].append(message)
+            self._platform.point("takes")
+            self._running.discard(key)
+
+        source = Flowable.from_iterable(range(first, self.sent))
+        source.pipe(ops.observe_on(self._scheduler.for_key(key))).subscribe(take)
+
     def check(self) -> None:
-        for of_key in self.ran.values():
-            dues = [due for due, _ in of_key]
+        assert sorted(itertools.chain(*self.taken.values())) == list(range(self.sent))
+        for of_key in self.taken.values():
+            # Each five keep their order; two subscriptions are two streams.
+            for first in range(0, self.sent, 5):
+                mine = [message for message in of_key if first <= message < first + 5]
+                assert mine == sorted(mine)
+        for ran in self.ran.values():
+            dues = [due for due, _ in ran]
             assert dues == sorted(dues)
         assert sum(map(len, self.ran.values())) + len(self.disposed) == self.scheduled
 
 
 @pytest.mark.seeds(150, soak=10_000)
 def test_actions_of_a_key_are_serial_and_in_order_and_none_is_early(seed: int) -> None:
-    """Immediate and timed actions, scheduled from several threads and from inside actions, some of them disposed."""
+    """Immediate and timed actions and messages, from several threads and from inside actions, some of them disposed."""
 
     def scenario(platform: ControlledPlatform) -> None:
         random = Random(seed)
         with KeyedExecutor(random.randint(1, 3), throughput=random.choice([1, 2, 16])) as executor:
             timeline = Timeline(platform, random, KeyedScheduler(executor))
             threads = [platform.thread(timeline.schedule_five, f"scheduling {number}") for number in range(2)]
+            threads += [platform.thread(timeline.send_five, f"sending {number}") for number in range(2)]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -136,15 +163,15 @@ def test_equal_due_times_run_in_the_order_scheduled() -> None:
 def test_keys_and_actions_without_a_key_run_side_by_side() -> None:
     with KeyedExecutor(2) as executor:
         scheduler = KeyedScheduler(executor)
-        meeting = threading.Barrier(2, timeout=20)
+        for pair in ((scheduler.for_key("a"), scheduler.for_key("b")), (scheduler, scheduler)):
+            meeting = threading.Barrier(3)
 
-        def meet(*_: Any) -> None:
-            meeting.wait()
+            def meet(*_: Any, meeting: threading.Barrier = meeting) -> None:
+                meeting.wait(PATIENCE)
 
-        for each in (scheduler.for_key("a"), scheduler.for_key("b")):
-            each.schedule(meet)
-        for _ in range(2):
-            scheduler.schedule(meet)
+            for each in pair:
+                each.schedule(meet)
+            meeting.wait(PATIENCE)
 
 
 def test_what_is_disposed_does_not_run_and_leaves_nothing_behind() -> None:
@@ -306,3 +333,17 @@ def test_bad_arguments_are_refused() -> None:
         KeyedScheduler(3)  # type: ignore[arg-type]
     with KeyedExecutor(1) as executor, pytest.raises(InvalidArgumentError, match="key must be hashable"):
         KeyedScheduler(executor).for_key([])  # type: ignore[arg-type]
+
+
+def test_the_observable_that_a_handler_returns_is_given_the_scheduler_of_the_subscription() -> None:
+    virtual = VirtualTimeScheduler()
+    with DeterministicExecutor() as executor:
+        collector = Collector(1)
+        operator = keyed_dispatch(str, lambda _: reactivex.timer(3_600.0), executor=executor)
+        Flowable.from_iterable([1]).pipe(operator).subscribe(collector, scheduler=virtual)
+        executor.platform.event().wait(timeout=1)
+        assert collector.taken == []
+        virtual.start()
+        executor.drain()
+        assert collector.taken == [0]
+        assert virtual.clock >= 3_600

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -19,6 +19,8 @@ from rxwow.execution.dispatch import Dispatch
 from rxwow.execution.statistics import DispatchStatistics
 from rxwow.streams.protocols import UNBOUNDED, Subscriber, Subscription
 from rxwow.testing import ControlledPlatform, ControlledThreadPool, run
+
+KINDS = ("plain", "slow", "async", "future", "observable", "generator")
 
 
 class Refusal(Exception):
@@ -51,7 +53,7 @@ class Plan:
             workers=random.randint(1, 3),
             max_in_flight=random.choice([1, 2, 3, 15, 16, 17, 40]),
             throughput=random.choice([1, 2, 16]),
-            kinds=random.sample(["plain", "slow", "async", "future", "observable"], random.randint(1, 5)),
+            kinds=random.sample(KINDS, random.randint(1, 6)),
             failures={random.randrange(24) for _ in range(random.choice([0, 0, 1, 3]))},
             on_failure=random.choice(["fail", "skip", "retry"]),
             demand=random.choice([1, 2, UNBOUNDED]),
@@ -120,7 +122,7 @@ class Taker(Subscriber[Any]):
 
 
 class Handlers:
-    """One handler that is plain, slow, async, gives a future or an Observable, by its message."""
+    """One handler that does each of `KINDS`, by its message."""
 
     def __init__(self, platform: ControlledPlatform, plan: Plan, record: Record, pool: ControlledThreadPool) -> None:
         self._platform = platform
@@ -133,6 +135,7 @@ class Handlers:
             "async": self._waiting,
             "future": lambda message: pool.submit(self._finish, message),
             "observable": lambda message: reactivex.defer(lambda _: reactivex.of(self._finish(message))),
+            "generator": self._generating,
         }
 
     def __call__(self, message: int) -> Any:
@@ -146,8 +149,11 @@ class Handlers:
         return self._by_kind[self._plan.kinds[message % len(self._plan.kinds)]](message)
 
     def _finish(self, message: int) -> int:
+        self._record.active[message % self._plan.keys] -= 1
+        return self._outcome(message)
+
+    def _outcome(self, message: int) -> int:
         plan, record = self._plan, self._record
-        record.active[message % plan.keys] -= 1
         if message in plan.failures and not (plan.on_failure == "retry" and record.attempts[message] > 2):
             raise Refusal(message)
         record.finished.append(message)
@@ -165,6 +171,14 @@ class Handlers:
             self._record.active[message % self._plan.keys] -= 1
             raise
         return self._finish(message)
+
+    async def _generating(self, message: int) -> AsyncIterator[int]:
+        try:
+            await asyncio.sleep(message % 2 * 0.001)
+            yield self._outcome(message)
+            await asyncio.sleep(message % 3 * 0.001)
+        finally:
+            self._record.active[message % self._plan.keys] -= 1
 
 
 def scenario(platform: ControlledPlatform) -> None:
@@ -228,8 +242,9 @@ def stop(plan: Plan, executor: KeyedExecutor, taker: Taker) -> None:
 def check(plan: Plan, record: Record, taker: Taker, books: Callable[[], DispatchStatistics | None]) -> None:
     for key, started in record.started.items():
         assert started == sorted(started), f"key {key} out of order: {started}"
-    # An Observable that has emitted all and whose completion was cut off is discarded, so it may end in both ways.
-    whole = [message for message in record.finished if plan.kinds[message % len(plan.kinds)] != "observable"]
+    # What has emitted all and whose completion was cut off is discarded, so it may end in both ways.
+    several = ("observable", "generator")
+    whole = [message for message in record.finished if plan.kinds[message % len(plan.kinds)] not in several]
     for key in range(plan.keys):
         taken = [message for message in taker.taken if message % plan.keys == key]
         assert taken == sorted(taken), f"results of key {key} out of order: {taken}"

@@ -220,7 +220,7 @@ def test_interrupt_in_a_signal_goes_up_and_leaves_nothing_behind(signal: str) ->
 
     setattr(Interrupted, signal, Interrupted.interrupt)
     queue = Queue(Interrupted())
-    causes: dict[str, Callable[[], None]] = {
+    causes: dict[str, Callable[[], object]] = {
         "on_subscribe": queue.start,
         "on_next": lambda: queue.put(1),
         "on_error": lambda: queue.fail(SourceError()),

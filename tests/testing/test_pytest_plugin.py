@@ -388,8 +388,8 @@ def test_a_thread_that_is_left_behind_is_named(run_user: Run, monkeypatch: pytes
     result.assert_outcomes(passed=3, errors=2)
     result.stdout.fnmatch_lines(
         [
-            "threads of rxwow were left behind: forgotten-0. End each executor, *",
-            "threads of rxwow were left behind: stuck-0. End each executor, *",
+            "threads of rxwow were left behind: forgotten-0, forgotten-watchdog. End each executor, *",
+            "threads of rxwow were left behind: stuck-0, stuck-watchdog. End each executor, *",
         ]
     )
 
