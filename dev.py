@@ -34,9 +34,11 @@ class Job(NamedTuple):
 STATIC = ("ruff check", "ruff format --check", "mypy", "basedpyright", "lint-imports")
 # The type checkers read the tests and benchmarks; both read the flights, and the tests run the notebooks.
 CHECKED = ("test", "lint", "bench", "demo", "notebooks")
+# A process a core, as most tests keep one busy; more than a few would only collect the tests once more each.
+PYTEST = "python -m pytest -n auto --maxprocesses 4"
 JOBS = {
     "demo": Job("show rxwow at work", ("demo",), ("python -m rxwow demo",)),
-    "test": Job("static checks, then all tests; with arguments just pytest", CHECKED, (*STATIC, "python -m pytest")),
+    "test": Job("static checks, then all tests; with arguments just pytest", CHECKED, (*STATIC, PYTEST)),
     "lint": Job("static checks", CHECKED, STATIC),
     "bench": Job("measure", ("bench", "demo"), ("python -m benchmarks",)),
     "docs": Job("build docs/_build", ("docs",), ("sphinx-build -q -W --keep-going docs docs/_build",)),

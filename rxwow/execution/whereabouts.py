@@ -11,7 +11,6 @@ import gc
 import linecache
 import os
 import sys
-import sysconfig
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,8 +37,10 @@ _MACHINERY: Final = _directories(
     Path(__file__).parent.parent, Path(reactivex.__file__ or "").parent, Path(asyncio.__file__).parent
 )
 """What runs handlers; never where one is stuck."""
-_INSTALLED: Final = _directories(sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-_STANDARD: Final = _directories(sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+# Not by sysconfig, which takes long to load.
+_STANDARD: Final = _directories(Path(os.__file__).parent)
+_INSTALLED: Final = f"-packages{os.sep}"
+"""What the directories end with in which packages are installed; often inside that of the standard library."""
 
 _SUSPENDED: Final[dict[type, tuple[str, str]]] = {
     types.CoroutineType: ("cr_frame", "cr_await"),
@@ -134,7 +135,7 @@ def _innermost(frames: list[tuple[types.CodeType, int]]) -> Place | None:
         file = frame[0].co_filename
         if file.startswith(("<frozen", *_MACHINERY)):
             continue
-        if file.startswith(_INSTALLED):
+        if _INSTALLED in file:
             installed.append(frame)
         elif file.startswith(_STANDARD):
             standard.append(frame)
@@ -147,9 +148,7 @@ def _innermost(frames: list[tuple[types.CodeType, int]]) -> Place | None:
 
 
 def _package(frame: tuple[types.CodeType, int]) -> str:
-    file = frame[0].co_filename
-    root = max((root for root in _INSTALLED if file.startswith(root)), key=len)
-    return file[len(root) :].split(os.sep, 1)[0]
+    return frame[0].co_filename.rpartition(_INSTALLED)[2].split(os.sep, 1)[0]
 
 
 def _place(code: types.CodeType, line: int | None) -> Place:

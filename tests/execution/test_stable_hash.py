@@ -54,7 +54,7 @@ def test_it_is_the_same_in_another_process() -> None:
     assert seen == {"284111555\n"}
 
 
-@pytest.mark.parametrize("key", [1.0, None, ["a"], {"a"}, ("a", None), object()], ids=repr)
+@pytest.mark.parametrize("key", [1.0, None, ["a"], {"a"}, ("a", None), object()])
 def test_other_keys_are_refused_with_what_to_do(key: Any) -> None:
     with pytest.raises(TypeError, match="a key of grouped_dispatch must be a str, bytes, int, UUID, or a tuple"):
         stable_hash(key)

@@ -19,6 +19,12 @@ from tests.streams.probe import PATIENCE_S, BatchProbe, Log, Probe, eventually, 
 from tests.streams.sources import SourceError, loop_on_a_thread
 
 
+@pytest.fixture(autouse=True)
+def _no_task_of_a_run_that_was_cut_off() -> None:
+    # A run on controlled threads that fails ends them at once, and with them the loops of its tasks.
+    _running.clear()
+
+
 class Waiting:
     """An async iterator of which each item is let go by the test; it writes down what happens to it."""
 

@@ -411,7 +411,7 @@ def test_synchronous_source_is_pulled_flat() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [EventLoopScheduler, NewThreadScheduler, lambda: ThreadPoolScheduler(8), TimeoutScheduler], ids=str
+    "make", [EventLoopScheduler, NewThreadScheduler, lambda: ThreadPoolScheduler(8), TimeoutScheduler]
 )
 @both_ways
 def test_signals_are_serial_on_any_scheduler_with_threads(

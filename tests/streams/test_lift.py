@@ -81,7 +81,6 @@ def _twice(value: Any) -> Observable[Any]:
         ([lambda source: source], 3, 3),
         ([reactivex.merge], 3, 3),
     ],
-    ids=repr,
 )
 def test_takes_what_is_needed_and_nothing_before_the_first_request(
     probe_type: type[Probe], operators: list[Any], demand: int, taken: int

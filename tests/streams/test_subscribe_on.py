@@ -214,7 +214,7 @@ def test_bad_schedulers_are_refused(value: Any) -> None:
 # Real schedulers.
 
 
-@pytest.mark.parametrize("make", [EventLoopScheduler, NewThreadScheduler, lambda: ThreadPoolScheduler(4)], ids=str)
+@pytest.mark.parametrize("make", [EventLoopScheduler, NewThreadScheduler, lambda: ThreadPoolScheduler(4)])
 @both_ways
 def test_source_is_pulled_on_the_scheduler(make: Callable[[], abc.SchedulerBase], probe_type: type[Probe]) -> None:
     scheduler = make()

@@ -57,7 +57,7 @@ def test_a_failed_run_is_quiet() -> None:
         assert waiting is None
 
     for seed in range(50):
-        assert find_failure(scenario, [seed]) is not None
+        assert find_failure(scenario, [seed], shrink_runs=0) is not None
 
 
 def test_a_main_thread_that_is_ended_while_it_hands_over_a_coroutine_is_quiet() -> None:
@@ -72,4 +72,4 @@ def test_a_main_thread_that_is_ended_while_it_hands_over_a_coroutine_is_quiet() 
         raise ValueError
 
     for seed in range(50):
-        assert find_failure(scenario, [seed]) is not None
+        assert find_failure(scenario, [seed], shrink_runs=0) is not None
