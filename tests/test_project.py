@@ -182,7 +182,7 @@ def test_dev_tells_an_old_python_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_dev_passes_arguments_to_pytest_alone() -> None:
-    assert dev.plan("test", ["-k", "foo"]) == [["python", "-m", "pytest", "-k", "foo"]]
+    assert dev.plan("test", ["-k", "foo"]) == [[*dev.PYTEST.split(), "-k", "foo"]]
     assert len(dev.plan("test", [])) == len(dev.STATIC) + 1
     with pytest.raises(SystemExit):
         dev.plan("lint", ["-x"])
