@@ -18,7 +18,10 @@ __all__ = ["BATCH_TIME", "MOST_MESSAGES_A_BATCH", "run_turns"]
 
 BATCH_TIME: Final = 0.000_2
 """Seconds of messages that are settled together; those of a slower handler are settled one by one."""
-MOST_MESSAGES_A_BATCH: Final = 64
+MOST_MESSAGES_A_BATCH: Final = 128
+"""Half of the usual window. With 64 a message of a handler that does nothing cost a sixth more."""
+MESSAGES_A_LOOK: Final = 16
+"""How many messages there are between two looks at the clock: a handler that was always fast may be slow now."""
 
 
 def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a message may cost in all.
@@ -45,7 +48,9 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
     emptied: list[Mailbox] = []
     interrupted: tuple[Mailbox, int] | None = None
     turns = resumed = 0
-    began = worker.turn_began = worker.platform.monotonic()
+    monotonic = worker.platform.monotonic
+    began = worker.turn_began = monotonic()
+    next_look = room - MESSAGES_A_LOOK
     while True:
         worker.turn_of = mailbox
         if not budget:
@@ -94,10 +99,14 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
         # Only this thread takes from the FIFO, so what is seen at its front is what popleft gives.
         if not room or not fifo or fifo[0].dispatch is not dispatch:
             break
+        if room <= next_look:
+            if monotonic() - began > BATCH_TIME:
+                break
+            next_look = room - MESSAGES_A_LOOK
         mailbox = fifo.popleft()
     worker.turns += turns
     worker.turn_of = None
     messages = most - room - resumed
     worker.messages += messages
-    dispatch.settle(worker, results, emptied, turns, messages, worker.platform.monotonic() - began)
+    dispatch.settle(worker, results, emptied, turns, messages, monotonic() - began)
     return interrupted
