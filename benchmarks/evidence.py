@@ -32,14 +32,19 @@ class Evidence:
     key, hence by one thread at a time if the contestant is right; if it isn't, that is what shows.
     """
 
-    def __init__(self, messages: Sequence[Message], window: int) -> None:
+    def __init__(self, messages: Sequence[Message], window: int, shares: int = 1) -> None:
         self.expected: Counter[Hashable] = Counter(message[0] for message in messages)
         self.finished: dict[Hashable, int] = dict.fromkeys(self.expected, 0)
         self.out_of_order: list[Message] = []
         self.peak_in_flight = 0
-        self.source: Iterator[Message] = iter(messages)
-        self._window = window
+        self.sources: list[Iterator[Message]] = _shared(messages, shares)
+        """Several if the keys are divided among so many, each with a window of its own."""
+        self.source = self.sources[0]
         self.total = len(messages)
+        self.began = 0.0
+        """When the run began; a contestant that must start processes first sets it anew."""
+        self._allowed = window * shares
+        self._in_hand = _IN_HAND * shares
 
     def probe(self) -> None:
         """Note how many messages are in flight.
@@ -47,12 +52,12 @@ class Evidence:
         Pulled is read before finished: what other threads do in between makes the difference smaller, never larger, so
         nobody is blamed for a bound that was kept.
         """
-        pulled = self.total - length_hint(self.source)
+        pulled = self.total - sum(map(length_hint, self.sources))
         in_flight = pulled - sum(self.finished.values())
         if in_flight > self.peak_in_flight:
             self.peak_in_flight = in_flight
 
-    def problems(self, *, ordered: bool = True) -> list[str]:
+    def problems(self, *, ordered: bool = True, bounded: bool = True) -> list[str]:
         """Say what was wrong, in words; an empty list means that all promises were kept."""
         found: list[str] = []
         if ordered and self.out_of_order:
@@ -63,6 +68,15 @@ class Evidence:
             found.append(f"{len(wrong)} keys unfinished or overdone, one of them {wrong[0]!r}")
         if sum(self.finished.values()) != self.total:
             found.append(f"{sum(self.finished.values())} of {self.total} messages finished")
-        if self.peak_in_flight > self._window + _IN_HAND:
-            found.append(f"{self.peak_in_flight} messages in flight, {self._window} allowed")
+        if bounded and self.peak_in_flight > self._allowed + self._in_hand:
+            found.append(f"{self.peak_in_flight} messages in flight, {self._allowed} allowed")
         return found
+
+
+def _shared(messages: Sequence[Message], shares: int) -> list[Iterator[Message]]:
+    if shares == 1:
+        return [iter(messages)]
+    shared: list[list[Message]] = [[] for _ in range(shares)]
+    for message in messages:
+        shared[hash(message[0]) % shares].append(message)
+    return [iter(share) for share in shared]

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 
 from benchmarks.contestants import CONTESTANTS
-from benchmarks.workloads import WORKLOADS, percentile
+from benchmarks.workloads import WORKLOADS, Figures
 
 __all__ = ["Sample", "main", "take"]
 
@@ -31,8 +31,8 @@ class Sample:
     messages: int
     seconds: float
     peak_in_flight: int
-    cold_p99: float | None
-    """Seconds that all but a hundredth of the cold keys' messages waited at most, where the workload has cold keys."""
+    figures: Figures
+    """What the workload has measured besides the time."""
     problems: list[str]
     """What was wrong with the run; a run with problems has no speed."""
 
@@ -44,25 +44,27 @@ class Sample:
 
 def take(workload_name: str, contestant_name: str, messages: int | None = None) -> Sample:
     """Do the work, timed from the first pull to the return of the contestant."""
-    workload = WORKLOADS[workload_name](messages)
     contestant = CONTESTANTS[contestant_name]
-    run = contestant.load()
+    if contestant.most is not None:
+        messages = min(contestant.most, messages or contestant.most)
+    workload = WORKLOADS[workload_name].make(messages)
+    evidence, run = workload.evidence, contestant.load()
     # The collector would walk all prepared messages again and again, and the time of that would be no contestant's own.
     gc.collect()
     gc.freeze()
-    start = perf_counter()
+    workload.begin()
+    evidence.began = perf_counter()
     try:
         run(workload)
     finally:
-        seconds = perf_counter() - start
+        seconds = perf_counter() - evidence.began
         gc.unfreeze()
-    waits = workload.cold_waits()
     return Sample(
-        messages=workload.evidence.total,
+        messages=evidence.total,
         seconds=seconds,
-        peak_in_flight=workload.evidence.peak_in_flight,
-        cold_p99=percentile(waits, 99) if waits else None,
-        problems=workload.evidence.problems(ordered=contestant.ordered),
+        peak_in_flight=evidence.peak_in_flight,
+        figures=workload.figures(),
+        problems=evidence.problems(ordered=contestant.ordered, bounded=contestant.bounded),
     )
 
 

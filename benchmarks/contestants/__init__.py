@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Workload, named
 
 __all__ = ["CONTESTANTS", "Contestant", "contestants_of"]
 
@@ -25,8 +25,12 @@ class Contestant:
     about: str
     ordered: bool = True
     """It promises the order within a key."""
+    bounded: bool = True
+    """It promises that no more than the window is in flight."""
     unit: bool = False
     """The others are given as multiples of it."""
+    most: int | None = None
+    """It is given no more messages than that, since it is slow; what one of them costs can still be compared."""
 
     def load(self) -> Callable[[Workload], None]:
         """Import the function that does the work."""
@@ -35,30 +39,91 @@ class Contestant:
         return run
 
 
-_RUNNING, _WAITING = frozenset({"W1", "W2", "W4"}), frozenset({"W3"})
+def _points(*names: str) -> frozenset[str]:
+    return frozenset(workload for name in names for workload in named(name))
+
+
+_RUNNING, _WAITING = _points("W1", "W2", "W4"), _points("W3")
+_DEAD, _SINGLE, _COMPUTING, _CHAINS = _points("W5"), _points("W6"), _points("W7"), _points("W10")
+_SWEPT = _points("W9-window", "W9-keys")
 
 CONTESTANTS = {
-    "plain-loop": Contestant("plain_loop:plain_loop", _RUNNING, "no threads, no keys: the limit of Python", unit=True),
+    "plain-loop": Contestant(
+        "plain_loop:plain_loop", _RUNNING | _COMPUTING, "no threads, no keys: the limit of Python", unit=True
+    ),
     "hand-off": Contestant(
-        "hand_off:hand_off", _RUNNING, "one bounded deque, one thread, no keys: a bare hand-off", unit=True
+        "hand_off:hand_off",
+        _RUNNING | _SWEPT,
+        "one bounded deque, one thread, no keys, no lock a message: the best bare hand-off",
+        unit=True,
+    ),
+    "plain-hand-off": Contestant(
+        "plain_hand_off:plain_hand_off",
+        _RUNNING,
+        "one bounded deque, one thread, no keys, a Condition round each message: the hand-off that people write",
+        unit=True,
     ),
     "hashed-threads": Contestant(
         "hashed_threads:hashed_threads", _RUNNING, "by hand, the best: keys hashed to 2 threads that take all they have"
     ),
     "ready-queue": Contestant(
-        "ready_queue:ready_queue", _RUNNING, "by hand: 2 threads take up to 32 ready keys at once"
+        "ready_queue:ready_queue", _RUNNING | _DEAD, "by hand: 2 threads take up to 32 ready keys at once"
     ),
     "thread-pool": Contestant(
-        "thread_pool:thread_pool", _RUNNING, "by hand, as most people do: deques, ThreadPoolExecutor, semaphore"
+        "thread_pool:thread_pool",
+        # A million jobs of a pool, traced, take minutes.
+        _RUNNING | _points("W5-10000", "W5-100000"),
+        "by hand, as most people do: deques, ThreadPoolExecutor, semaphore",
     ),
     "asyncio-tasks": Contestant(
-        "asyncio_tasks:asyncio_tasks", frozenset({"W1", "W2", "W3"}), "by hand, asyncio: deque and task per active key"
+        "asyncio_tasks:asyncio_tasks", _points("W1", "W2", "W3"), "by hand, asyncio: deque and task per active key"
     ),
     "bare-tasks": Contestant(
         "asyncio_tasks:bare_tasks", _WAITING, "256 tasks, no order: the limit of asyncio", ordered=False, unit=True
     ),
-    "rxwow": Contestant("with_rxwow:on_threads", _RUNNING | _WAITING, "keyed_dispatch on KeyedExecutor(workers=2)"),
+    "rxpy-groups": Contestant(
+        "plain_rxpy:groups_on_threads",
+        _points("W1"),
+        "RxPY: group_by + observe_on(EventLoopScheduler), 2 threads, no bound; 20,000 messages at most",
+        bounded=False,
+        most=20_000,
+    ),
+    "loop-wake-up": Contestant(
+        "single_messages:event_loop", _SINGLE, "call_soon_threadsafe on the idle loop of another thread", unit=True
+    ),
+    "condition-wake-up": Contestant(
+        "single_messages:condition", _SINGLE, "Condition.notify for a thread that waits", unit=True
+    ),
+    "rxwow-pushed": Contestant("single_messages:pushed", _SINGLE, "Inlet, keyed_dispatch, a callback; spin=0"),
+    "rxwow-spinning": Contestant("single_messages:pushed_spinning", _SINGLE, "the same with spin=0.001"),
+    "one-worker": Contestant(
+        "with_rxwow:on_one_worker", _COMPUTING, "keyed_dispatch on KeyedExecutor(workers=1)", unit=True
+    ),
+    "bare-pool": Contestant(
+        "process_pool:bare_pool",
+        _COMPUTING,
+        "ProcessPoolExecutor(2).submit with at most 256 unfinished, no keys: the limit of a process pool",
+        unit=True,
+    ),
+    "process-pool": Contestant(
+        "process_pool:process_pool", _COMPUTING, "keyed_dispatch with run_in=ProcessPoolExecutor(2)"
+    ),
+    "rxwow": Contestant(
+        "with_rxwow:on_threads",
+        _RUNNING | _WAITING | _DEAD | _COMPUTING | _points("W9"),
+        "keyed_dispatch on KeyedExecutor(workers=2)",
+    ),
     "rxwow-on-loop": Contestant("with_rxwow:on_loop", _WAITING, "keyed_dispatch on KeyedExecutor.on_running_loop()"),
+    "rxwow-shared": Contestant(
+        "with_rxwow:on_many_dispatches", _points("W8"), "dispatches side by side on one KeyedExecutor(workers=2)"
+    ),
+    "rxpy-chain": Contestant(
+        "plain_rxpy:chain", _CHAINS, "reactivex.from_iterable(...).pipe(...), no demand", bounded=False, unit=True
+    ),
+    "lifted": Contestant("lifted:run", _CHAINS, "Flowable.pipe(...).run(), which takes batches", bounded=False),
+    "lifted-plain": Contestant(
+        "lifted:subscribe", _CHAINS, "Flowable.pipe(...).subscribe(callback), no demand", bounded=False
+    ),
 }
 
 

@@ -33,6 +33,7 @@ def ready_queue(workload: Workload) -> None:
     mailboxes.close()
     for thread in threads:
         thread.join()
+    workload.rest()
 
 
 class _Mailboxes:

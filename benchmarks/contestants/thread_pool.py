@@ -40,3 +40,4 @@ def thread_pool(workload: Workload) -> None:
                     pool.submit(drain, key, queue)
                 else:
                     queue.append(message)
+    workload.rest()
