@@ -49,14 +49,14 @@ class Handling:
         dispatch = self._dispatch
         waiting = Waiting(item, attempt, "")
         waiting.since = dispatch.platform.monotonic()
-        with dispatch.lock:
-            mailbox.waiting = waiting
         try:
             begin(dispatch, mailbox, waiting, result, context)
         except BaseException as error:  # noqa: BLE001 - user code; it is the message's failure.
             dispatch.end_wait(mailbox, waiting, Outcome(error=error))
         with dispatch.lock:
-            # Who closed the dispatch before this cancelled nothing, since there was no `cancel` yet.
+            # Not before, or a wait could be found that can't be cancelled yet. It may have ended by now, on whatever
+            # thread; the turn that deals with that is this worker's too.
+            mailbox.waiting = waiting
             cancels = dispatch.closed
         if cancels and waiting.cancel is not None:
             waiting.cancel()

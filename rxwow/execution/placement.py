@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WAKE_UP", "choose", "place"]
 
+_PARKED: Final = -1
+
 _HAS_GIL: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 WAKE_UP: Final = 0.000_5 if _HAS_GIL else 0.000_03
@@ -41,34 +43,57 @@ def place(workers: Sequence[Worker], mailboxes: Sequence[Mailbox], expected_turn
         expected_turn: seconds that a turn of that dispatch is expected to take, if known.
     """
     together = 1 if expected_turn is None else max(1, int(WAKE_UP / max(expected_turn, 1e-9)))
+    if len(mailboxes) <= together:
+        _give(choose(workers, expected_turn), mailboxes)
+        return
+    loads = _Loads(workers, expected_turn)
+    given: list[list[Mailbox]] = [[] for _ in workers]
     for start in range(0, len(mailboxes), together):
-        part = mailboxes[start : start + together] if together < len(mailboxes) else mailboxes
-        worker = choose(workers, expected_turn)
-        for mailbox in part:
-            mailbox.worker = worker
-        worker.submit(part)
+        part = mailboxes[start : start + together]
+        given[loads.choose(len(part))] += part
+    for worker, its in zip(workers, given, strict=True):
+        if its:
+            _give(worker, its)
 
 
 def choose(workers: Sequence[Worker], expected_turn: float | None) -> Worker:
-    """Return the worker for the next mailbox; the earlier one of two that are equal.
+    """Return the worker for the next mailbox; the earlier one of two that are equal."""
+    return workers[_Loads(workers, expected_turn).choose(1)]
 
-    Loads are looked at while workers run, so the choice may be a moment old; any choice is correct.
+
+def _give(worker: Worker, mailboxes: Sequence[Mailbox]) -> None:
+    for mailbox in mailboxes:
+        mailbox.worker = worker
+    worker.submit(mailboxes)
+
+
+class _Loads:
+    """How many turns a new mailbox would wait for at each worker.
+
+    Looked at while the workers run, so a choice may be a moment old; any choice is correct.
     """
-    parked: Worker | None = None
-    fewest: Worker | None = None
-    fewest_load = 0
-    for worker in workers:
-        if worker.parked:
-            parked = parked or worker
-            continue
-        load = worker.load()
-        if not load or (expected_turn is not None and load * expected_turn < WAKE_UP and not _is_held(worker)):
-            return worker
-        if fewest is None or load < fewest_load:
-            fewest, fewest_load = worker, load
-    chosen = parked or fewest
-    assert chosen is not None, "an executor has at least one worker"
-    return chosen
+
+    __slots__ = ("_loads", "_short")
+
+    def __init__(self, workers: Sequence[Worker], expected_turn: float | None) -> None:
+        self._loads = [_PARKED if worker.parked else worker.load() for worker in workers]
+        most = 1.0 if expected_turn is None else max(1.0, WAKE_UP / max(expected_turn, 1e-9))
+        self._short = [1.0 if most > 1 and _is_held(worker) else most for worker in workers]
+        """With fewer turns a worker's wait is a short one."""
+
+    def choose(self, count: int) -> int:
+        """Return the number of the worker for `count` more mailboxes, and count them as given to it."""
+        loads = self._loads
+        chosen = -1
+        for number, load in enumerate(loads):
+            if load != _PARKED and load < self._short[number]:
+                chosen = number
+                break
+        if chosen < 0:
+            # A parked one's number is the smallest.
+            chosen = loads.index(min(loads))
+        loads[chosen] = max(0, loads[chosen]) + count
+        return chosen
 
 
 def _is_held(worker: Worker) -> bool:

@@ -114,7 +114,9 @@ def test_called_by_anybody_else_it_is_what_it_was() -> None:
         for handler in (Store().put, functools.partial(Store().put, twice=False)):
             result = Flowable.from_iterable(["b"]).pipe(keyed_dispatch(str, handler, executor=executor))
             assert result.run() == "b"
-        assert executor.blocking_pool().statistics() == (1, 1, 0)
+        # The thread of the first may not have become idle before the second came.
+        threads, _, queued = executor.blocking_pool().statistics()
+        assert (threads in (1, 2), queued) == (True, 0)
 
 
 def test_an_object_whose_call_is_marked_blocks_too() -> None:
