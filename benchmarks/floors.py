@@ -39,10 +39,10 @@ class Ceiling:
 
 FLOORS = (
     # The price of keys: against a bare hand-off, as sharp as it gets and as people write it.
-    Floor("W1", "rxwow", "hand-off", 0.15),
-    Floor("W1", "rxwow", "plain-hand-off", 0.5),
-    Floor("W2", "rxwow", "hand-off", 0.15),
-    Floor("W2", "rxwow", "plain-hand-off", 0.6),
+    Floor("W1", "rxwow", "hand-off", 0.2),
+    Floor("W1", "rxwow", "plain-hand-off", 0.7),
+    Floor("W2", "rxwow", "hand-off", 0.25),
+    Floor("W2", "rxwow", "plain-hand-off", 0.8),
     Floor("W4", "rxwow", "hand-off", 0.25),
     Floor("W4", "rxwow", "plain-hand-off", 0.6),
     # What most people write by hand, and RxPY's own way.
@@ -60,10 +60,10 @@ FLOORS = (
     Floor("W7", "process-pool", "bare-pool", 0.4),
     # Many dispatches of one executor.
     Floor("W8-100", "rxwow-shared", "W8-1", 0.2),
-    Floor("W8-1000", "rxwow-shared", "W8-1", 0.07),
+    Floor("W8-1000", "rxwow-shared", "W8-1", 0.04),
     # Large windows and many keys must not slow it down.
     Floor("W9-window-4096", "rxwow", "W9-window-256", 0.45),
-    Floor("W9-throughput-1024", "rxwow", "W9-throughput-16", 0.5),
+    Floor("W9-throughput-1024", "rxwow", "W9-throughput-16", 0.35),
     Floor("W9-keys-100000", "rxwow", "W9-keys-1000", 0.45),
     # The price of demand.
     Floor("W10-map", "lifted", "rxpy-chain", 0.15),

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -178,3 +179,13 @@ async def eventually(condition: Callable[[], object], *, collecting: bool = Fals
             if collecting:
                 gc.collect()
             await asyncio.sleep(0.001)
+
+
+def is_gone(gone: threading.Event) -> bool:
+    """Wait for a finalizer; without a GIL what nobody refers to may live until the collector comes."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not gone.wait(0.05):
+        gc.collect()
+        if time.monotonic() > deadline:
+            return False
+    return True

@@ -213,9 +213,16 @@ def test_endless_inner_stream_lets_those_of_other_threads_be_asked_again() -> No
     """Its emission never returns, and it was asked on that thread."""
     endless = Flowable.from_iterable(itertools.repeat("endless"))
     other = Flowable.from_iterable(["other"] * 99 + ["last"], blocking=True)
-    probe = Probe(UNBOUNDED, on_item=lambda item: probe.cancel() if item == "last" else None)
+    asked_again = threading.Event()
+
+    def take(item: str) -> None:
+        if item == "last":
+            probe.cancel()
+            asked_again.set()
+
+    probe = Probe(UNBOUNDED, on_item=take)
     Flowable.from_iterable([other, endless]).pipe(flat_map(itself)).subscribe(probe)
-    probe.wait_until(lambda: "last" in probe.items)
+    assert asked_again.wait(PATIENCE_S)
 
 
 @every_source

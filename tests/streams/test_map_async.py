@@ -19,7 +19,7 @@ from rxwow.streams.flowable import Flowable
 from rxwow.streams.map_async import map_async
 from rxwow.streams.protocols import UNBOUNDED
 from rxwow.testing import ControlledPlatform, run
-from tests.streams.probe import PATIENCE_S, BatchProbe, Log, Probe, eventually, wait_until_ended
+from tests.streams.probe import BatchProbe, Log, Probe, eventually, is_gone, wait_until_ended
 from tests.streams.sources import SourceError, loop_on_a_thread
 from tests.streams.test_schedules import Controlled, join
 
@@ -553,7 +553,7 @@ def test_subscriber_is_forgotten_though_the_subscription_is_held(cancels: bool) 
     else:
         probe.wait_for_end()
     del probe
-    assert gone.wait(PATIENCE_S)
+    assert is_gone(gone)
     subscription.request(1)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rxwow.errors import InvalidRequestError
 from rxwow.streams.protocols import UNBOUNDED, Subscription
-from tests.streams.probe import PATIENCE_S, Log, Probe
+from tests.streams.probe import Log, Probe, is_gone
 from tests.streams.sources import Source, SourceError, every_pulled_source, every_source, probe_for
 
 both_ways = pytest.mark.parametrize("batches", [False, True], ids=["singly", "in batches"])
@@ -234,7 +234,7 @@ def test_source_forgets_its_subscriber(source: Source, cancels: bool) -> None:
         else:
             probe.wait_for_end()
         del probe
-        assert gone.wait(PATIENCE_S)
+        assert is_gone(gone)
         subscription.request(1)
 
 
