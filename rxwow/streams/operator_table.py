@@ -127,8 +127,9 @@ _NOTES: Final[dict[str, str]] = {
     "combine_latest": f"{_OTHERS}; it gives one item at a time the time to meet theirs",
     "concat_all": "each sends all it has at once; `rxwow.operators.concat_map` asks them",
     "debounce": "drops what is followed too soon; of a source that can be asked it keeps the last item",
-    "delay": "an error isn't delayed, and overtakes the items in between, as in RxPY",
-    "delay_with_mapper": "an error isn't delayed, and overtakes the items in between, as in RxPY",
+    "delay": "an error isn't delayed, and overtakes the items in between, as in RxPY; a delay begins when its item is "
+    "asked for, so they add up where one is asked for at a time",
+    "delay_with_mapper": "as delay; the order depends on how many are asked for at a time",
     "distinct": "keeps each key that it has seen, as in RxPY",
     "exclusive": _FIRST_ONLY.replace("inner ones that send later are cut off", "what comes while one sends is dropped"),
     "expand": "without end, it asks for nothing more while what it makes of an item waits",

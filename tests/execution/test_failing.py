@@ -133,6 +133,8 @@ def test_a_failing_source_does_not_wait_for_results_to_be_taken() -> None:
         source.push(1, 2, 3)
         probe.wait_for_items(1)
         source.subscriber.on_error(Failure("source"))
+        # The worker may not have come back from the item, and tells of the error then.
+        probe.wait_for_end()
         assert [str(error) for error in probe.errors] == ["source"]
     assert probe.items == [1]
     probe.check()
