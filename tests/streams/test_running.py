@@ -104,11 +104,11 @@ def test_another_thread_may_run_too() -> None:
 # Interrupted by a real signal, since that is what must get through.
 
 PROGRAM = """
-import asyncio, itertools, sys, threading, traceback
+import asyncio, itertools, os, sys, threading, traceback
 from rxwow.streams.flowable import Flowable
 
 def say(word):
-    print(word, flush=True)
+    os.write(1, word.encode() + bytes([10]))  # in one step, as two threads may speak at once
 
 def waiting():
     try:
