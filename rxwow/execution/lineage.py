@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rxwow.execution.dispatch import Dispatch
 
-__all__ = ["belonging_to", "feeding", "lineage", "to_quiesce"]
+__all__ = ["belonging_to", "feeding", "in_place_of", "lineage", "to_quiesce"]
 
 
 class _Scope(threading.local):
@@ -42,6 +42,20 @@ def belonging_to(dispatch: Dispatch) -> Generator[None]:
     """Note, for those that are subscribed meanwhile on this thread, that they are the result of one of its messages."""
     before = _scope.feeds, _scope.within
     _scope.feeds, _scope.within = None, dispatch
+    try:
+        yield
+    finally:
+        _scope.feeds, _scope.within = before
+
+
+@contextmanager
+def in_place_of(dispatch: Dispatch) -> Generator[None]:
+    """Note, for those that are subscribed meanwhile on this thread, that they come after `dispatch`, which has ended.
+
+    `concat` and `repeat` subscribe again when they are told of an end, on whatever thread that is.
+    """
+    before = _scope.feeds, _scope.within
+    _scope.feeds, _scope.within = dispatch.feeds, dispatch.within
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rxwow.execution.lineage import in_place_of
 from rxwow.streams.emitter import Emitter
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ class Outlet(Emitter[Any]):
 
     def _signal_end(self) -> None:
         self.emitting = threading.get_ident()
-        super()._signal_end()
+        with in_place_of(self._dispatch):
+            super()._signal_end()
 
     def _stop(self) -> None:
         self._dispatch.close()

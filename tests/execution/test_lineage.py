@@ -124,3 +124,21 @@ def test_a_source_that_would_never_end_ends_when_what_feeds_the_dispatch_has(how
         probe.wait_for_items(5)
     assert probe.errors == []
     assert probe.completions == 1
+
+
+@pytest.mark.seeds(100, soak=3000)
+def test_a_drain_that_comes_as_the_source_subscribes_again_is_no_error(seed: int) -> None:
+    def scenario(platform: ControlledPlatform) -> None:
+        random = Random(seed)
+        executor = KeyedExecutor(2)
+        dispatch = keyed_dispatch(same, same, executor=executor)
+        fed = Flowable.from_iterable(range(random.randrange(1, 4))).pipe(dispatch).pipe(operators.repeat())
+        probe = Probe(demand=UNBOUNDED)
+        fed.pipe(keyed_dispatch(same, same, executor=executor)).subscribe(probe)
+        for _ in range(random.randrange(200)):
+            platform.point("waits")
+        assert executor.drain(timeout=3600)
+        assert probe.errors == []
+        assert probe.completions == 1
+
+    run(scenario, seed)
