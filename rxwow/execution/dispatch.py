@@ -330,7 +330,7 @@ class Dispatch(BatchSubscriber[Any]):
     def waits_for(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether a message waits for `task`, which runs its handler."""
         with self.lock:
-            return task is not None and any(waiting.cancel == task.cancel for waiting in self.mailboxes.waits())
+            return task is not None and any(waiting.task is task for waiting in self.mailboxes.waits())
 
     def statistics(self) -> DispatchStatistics:
         """Return what the dispatch is doing now."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any
@@ -241,3 +243,35 @@ def test_a_retry_that_never_comes_since_asyncio_run_has_ended_is_given_up_by_dis
     assert sorted(discarded) == [0, 1, 2, 3, 4]
     check_ends(books, discarded=5)
     assert executor.wait_closed(timeout=0)
+
+
+def test_a_handler_that_is_collected_with_its_closed_loop_says_nothing() -> None:
+    # A collection comes on any thread, at any moment, also while that thread holds a lock.
+    ended = []
+
+    class Ends(Collector):
+        def on_error(self, error: Exception) -> None:
+            ended.append(error)
+
+    def leave() -> weakref.ref[object]:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda *_: None)
+
+        async def handle(message: int) -> None:
+            await loop.create_future()
+
+        async def begin() -> KeyedExecutor:
+            executor = KeyedExecutor.on_running_loop()
+            dispatched([1], handle, executor).subscribe(Ends(1))
+            return executor
+
+        executor = loop.run_until_complete(begin())
+        let_run(loop)
+        assert executor.statistics().dispatches[0].waiting == 1
+        loop.close()
+        return weakref.ref(handle)
+
+    handler = leave()
+    gc.collect()
+    assert handler() is None
+    assert ended == []

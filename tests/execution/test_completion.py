@@ -248,3 +248,62 @@ def _alive(reference: weakref.ref[Any]) -> Any:
     referent = reference()
     assert referent is not None, "what a handler waits for was collected"
     return referent
+
+
+# However its task ends, a message is finished.
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_a_task_that_somebody_cancels_before_its_first_step_fails_its_message(stranger: bool) -> None:
+    begun: list[int] = []
+
+    async def handle_later(message: int) -> int:
+        begun.append(message)
+        return message
+
+    async def use() -> list[int]:
+        loop = asyncio.get_running_loop()
+        own = asyncio.all_tasks()
+
+        def cancel_all() -> None:
+            for task in asyncio.all_tasks() - own:
+                task.cancel()
+
+        def handle(message: int) -> Any:
+            if message == 1 and stranger:
+                # Before the task that will be made for what this returns.
+                loop.call_soon(cancel_all)
+            return handle_later(message)
+
+        async with KeyedExecutor.on_running_loop() as executor:
+            operator = keyed_dispatch(lambda _: None, handle, executor=executor, on_failure=SKIP)
+            return [result async for result in Flowable.from_iterable(range(3)).pipe(operator)]
+
+    expected = [0, 2] if stranger else [0, 1, 2]
+    assert asyncio.run(use()) == expected
+    assert begun == expected
+
+
+class Exit(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [GeneratorExit, SystemExit, KeyboardInterrupt, asyncio.CancelledError, Exit])
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_exit_that_a_coroutine_raises_is_its_messages_failure(kind: type[BaseException], waits: bool) -> None:
+    async def handle(message: int) -> int:
+        if waits:
+            await asyncio.sleep(0)
+        if message == 1:
+            raise kind
+        return message
+
+    with KeyedExecutor(1) as executor:
+        failed: list[BaseException | None] = []
+
+        def decide(_: int, error: Exception) -> Any:
+            failed.append(error.__cause__)
+            return SKIP
+
+        assert sorted(results_of(dispatched(range(3), handle, executor, on_failure=decide))) == [0, 2]
+        assert [type(error) for error in failed] == [kind]
