@@ -7,19 +7,21 @@ import contextvars
 import heapq
 import logging
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from reactivex import abc
 
 from rxwow.errors import HandlerExit
 from rxwow.execution.completion import Begin, Outcome, Waiting
+from rxwow.execution.expectation import Expectation
 from rxwow.execution.handling import Handling
 from rxwow.execution.lineage import lineage
-from rxwow.execution.mailbox import Mailbox, MailboxSet, NoKey
+from rxwow.execution.mailbox import Mailbox, NoKey
+from rxwow.execution.mailbox_set import MailboxSet
 from rxwow.execution.outlet import Outlet
+from rxwow.execution.placement import is_held
 from rxwow.execution.statistics import DispatchStatistics
-from rxwow.execution.turn import BATCH_TIME, MOST_MESSAGES_A_BATCH
 from rxwow.execution.window import InFlightWindow
 from rxwow.streams.containment import is_contained
 from rxwow.streams.protocols import BatchSubscriber, Subscriber, Subscription
@@ -28,14 +30,12 @@ if TYPE_CHECKING:
     from rxwow.execution.executor import KeyedExecutor
     from rxwow.execution.explanation import DispatchExplanation
     from rxwow.execution.options import DispatchOptions
+    from rxwow.execution.shared_mailbox import SharedMailbox
     from rxwow.execution.worker import Worker
 
 __all__ = ["Dispatch"]
 
 logger = logging.getLogger("rxwow.execution")
-
-SHORTEST_TURN: Final = 0.000_001
-"""Seconds that any turn takes, also by a clock that ticks too seldom to show it."""
 
 
 class Dispatch(BatchSubscriber[Any]):
@@ -45,9 +45,9 @@ class Dispatch(BatchSubscriber[Any]):
     workers, and is told by their turns what became of each message.
 
     `lock` guards the window, the mailboxes, each mailbox's `waiting`, `closed`, `failed`, `_upstream_done`,
-    `asked_by` (the thread that asks the source now, and since when) and what is expected of turns. No user code is
-    called with it held, but for the equality of keys. `closed` only ever becomes true, and is also read without it
-    where a stale look does no harm.
+    `asked_by` (the thread that asks the source now, and since when) and what is expected of turns. No user
+    code is called with it held, but for the equality of keys. `closed` only ever becomes true, and is also read without
+    it where a stale look does no harm.
     """
 
     def __init__(self, options: DispatchOptions, executor: KeyedExecutor, subscriber: Subscriber[Any]) -> None:
@@ -64,8 +64,7 @@ class Dispatch(BatchSubscriber[Any]):
         self.throughput = options.throughput
         self.context = contextvars.copy_context()
         self.kinds: dict[type, Begin | None] = {}
-        self.messages_a_batch = 1
-        self.expected_turn: float | None = None
+        self.expectation = Expectation()
         self.closed = False
         self.failed = False
         self.feeds, self.within = lineage()
@@ -98,32 +97,46 @@ class Dispatch(BatchSubscriber[Any]):
 
     def on_next_batch(self, items: Sequence[Any]) -> None:
         keys: list[Hashable]
-        keyless = False
+        distinct: set[Hashable] | None
         try:
             keys = list(map(self.options.key, items))
             # Hashed before the lock is taken, since a hash is user code.
-            set(keys)
+            distinct = set(keys)
         except BaseException as error:
             if not is_contained(error):
                 raise
             # Found out and dealt with item by item.
             keys = [self._key_of(item) for item in items]
-            keyless = True
+            distinct = None
+        made: list[Mailbox] = []
+        shared: list[SharedMailbox] = []
         with self.lock:
             refused = self.closed or self._upstream_done
             self.window.admit(len(items))
             if refused:
-                made = []
-            elif keyless:
-                made = self.mailboxes.put_singly(keys, items)
+                pass
+            elif distinct is None:
+                made, shared = self.mailboxes.put_singly(keys, items)
             else:
-                made = self.mailboxes.put(keys, items)
+                made, shared = self.mailboxes.deliver(keys, distinct, items, self._sharing_worker(keys, distinct))
             # The actions of a scheduler are of all kinds: what one took says nothing of the next.
-            expected_turn = None if self.options.serves else self.expected_turn
+            expected_turn = None if self.options.serves else self.expectation.turn
+        for mailbox in shared:
+            mailbox.worker.submit((mailbox,))
+        if made:
+            self._executor.place(made, expected_turn)
         if refused:
             self.discard(items)
-        elif made:
-            self._executor.place(made, expected_turn)
+
+    def _sharing_worker(self, keys: Collection[Hashable], distinct: Collection[Hashable]) -> Worker | None:
+        """Return the worker for messages whose keys share a mailbox; None if they should not. The lock is held."""
+        if self.options.serves or not self.expectation.shares(len(keys), len(distinct)):
+            return None
+        worker = self.mailboxes.sharing_worker
+        if worker is None:
+            return self._executor.choose(self.expectation.turn)
+        # A handler that was always fast is slow this time: whoever needn't wait for it goes elsewhere.
+        return None if is_held(worker) else worker
 
     def _key_of(self, item: Any) -> Hashable:
         try:
@@ -185,12 +198,15 @@ class Dispatch(BatchSubscriber[Any]):
         """End a batch of turns: retire the mailboxes that are empty, emit the results, ask for more messages."""
         # Held until the lock is released: the last reference to a key may run code of the user's.
         keys = [mailbox.key for mailbox in emptied]
+        divided: tuple[Any, list[Mailbox], list[Any]] = (None, [], [])
         with self.lock:
-            self._expect(turns, messages, seconds)
+            self.expectation.learn(turns, messages, len(results), seconds)
             if self.closed:
                 self.window.succeed(len(results))
                 return
             filled, broken = self.mailboxes.retire(emptied) if emptied else (emptied, None)
+            if not self.expectation.cheap and self.mailboxes.sharing_worker is worker:
+                divided = self.mailboxes.divide(None)
             if results:
                 self.outlet.put(results)
             completes = self._upstream_done and not self.mailboxes
@@ -201,6 +217,8 @@ class Dispatch(BatchSubscriber[Any]):
         # Messages that are here already come before those that the source is asked for now.
         if filled:
             worker.fifo.extend(filled)
+        if divided[1]:
+            self._executor.place(divided[1], self.expectation.turn)
         if completes:
             self.outlet.complete()
         elif results:
@@ -208,20 +226,26 @@ class Dispatch(BatchSubscriber[Any]):
         else:
             self.replenish()
 
-    def _expect(self, turns: int, messages: int, seconds: float) -> None:
-        if turns and messages:
-            sample = seconds / turns
-            expected = self.expected_turn
-            if expected is None:
-                self.expected_turn = sample
-            else:
-                # A sample counts for eight times what was expected at most: a thread that the system held up for a
-                # while did not become slow, and must not have a second worker woken.
-                most = 8 * max(expected, SHORTEST_TURN)
-                self.expected_turn = expected + (min(sample, most) - expected) / 8
-            # At most doubled, so that one lucky batch of a slow handler does not hold up the results of the next.
-            fitting = int(BATCH_TIME * messages / max(seconds, 1e-9))
-            self.messages_a_batch = max(1, min(fitting, 2 * self.messages_a_batch, MOST_MESSAGES_A_BATCH))
+    def divide(self, shared: SharedMailbox) -> Mailbox:
+        """Divide the shared mailboxes among their keys; called on their worker's thread.
+
+        Args:
+            shared: the one whose last message that was taken is not finished.
+
+        Returns:
+            The mailbox of that message's key.
+        """
+        with self.lock:
+            self.expectation.cheap = False
+            # Nobody comes to a mailbox after the end; it is for those that must be told of the message.
+            own, made, held = (None, [], []) if self.closed else self.mailboxes.divide(shared)
+        del held
+        if own is None:
+            own = self.mailboxes.make_detached(shared.keys[shared.begun - 1])
+        own.worker = shared.worker
+        if made:
+            self._executor.place(made, self.expectation.turn)
+        return own
 
     def emit(self, results: list[Any]) -> None:
         """Emit the results of as many messages, of a batch that is not at its end, and empty the list."""
@@ -347,7 +371,7 @@ class Dispatch(BatchSubscriber[Any]):
                 deepest=tuple(
                     heapq.nlargest(10, ((key, size) for key, size, _ in sizes if size), key=lambda pair: pair[1])
                 ),
-                expected_turn=self.expected_turn,
+                expected_turn=self.expectation.turn,
                 closed=self.closed,
             )
 

@@ -224,6 +224,10 @@ class KeyedExecutor:
         """Give new mailboxes to workers; see `rxwow.execution.placement`."""
         place(self._workers, mailboxes, expected_turn)
 
+    def choose(self, expected_turn: float | None) -> Worker:
+        """Return the worker for what one new mailbox will have."""
+        return choose(self._workers, expected_turn)
+
     def any_worker(self) -> Worker:
         """Return a worker for something that any of them can do."""
         ident = threading.get_ident()

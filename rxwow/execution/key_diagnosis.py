@@ -30,6 +30,8 @@ class KeyState:
     mailbox: Mailbox
     queued: int
     waiting: Waiting | None
+    last: bool
+    """Whether the message that was taken last is of this key; of a mailbox that keys share it may be of another."""
 
     @property
     def messages(self) -> int:
@@ -44,7 +46,7 @@ class KeyState:
 
     @property
     def _in_turn(self) -> bool:
-        return self.worker is not None and self.worker.turn_of is self.mailbox
+        return self.last and self.worker is not None and self.worker.turn_of is self.mailbox
 
     @property
     def _awaited(self) -> Any:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rxwow.execution.mailbox import Mailbox
     from rxwow.execution.worker import Worker
 
-__all__ = ["WAKE_UP", "choose", "place"]
+__all__ = ["WAKE_UP", "choose", "is_held", "place"]
 
 _PARKED: Final = -1
 
@@ -78,7 +78,7 @@ class _Loads:
     def __init__(self, workers: Sequence[Worker], expected_turn: float | None) -> None:
         self._loads = [_PARKED if worker.parked else worker.load() for worker in workers]
         most = 1.0 if expected_turn is None else max(1.0, WAKE_UP / max(expected_turn, 1e-9))
-        self._short = [1.0 if most > 1 and _is_held(worker) else most for worker in workers]
+        self._short = [1.0 if most > 1 and is_held(worker) else most for worker in workers]
         """With fewer turns a worker's wait is a short one."""
 
     def choose(self, count: int) -> int:
@@ -96,12 +96,12 @@ class _Loads:
         return chosen
 
 
-def _is_held(worker: Worker) -> bool:
+def is_held(worker: Worker) -> bool:
     """Whether the turn that a worker runs is, or is expected to be, longer than a wake-up."""
     running = worker.turn_of
     if running is None:
         return False
-    expected_turn = running.dispatch.expected_turn
+    expected_turn = running.dispatch.expectation.turn
     if expected_turn is None or expected_turn >= WAKE_UP:
         return True
     # A handler that was always fast may be slow this time.

@@ -142,7 +142,7 @@ class SlowTurns:
         name = dispatch.options.name
         if now < self._quiet_until.get(name, now):
             return
-        key = mailbox.key
+        key = mailbox.key_at_hand
         stack = _stack_of(None if worker.ident is None else frames_of_threads().get(worker.ident))
         if worker.turn_of is not mailbox or worker.turn_began != began:
             # It has come to its end meanwhile, and what was seen may be of the next.

@@ -14,7 +14,7 @@ from rxwow.execution.failure import FailurePolicy
 from rxwow.execution.handling import Handling
 from rxwow.execution.hooks import HookSet
 from rxwow.execution.keyed_dispatch import begin_dispatch
-from rxwow.execution.mailbox import MailboxSet
+from rxwow.execution.mailbox_set import MailboxSet
 from rxwow.execution.outlet import Outlet
 from rxwow.execution.turn import run_turns
 from rxwow.execution.whereabouts import Place, frames_of_threads, place_of_thread
@@ -38,7 +38,14 @@ _SOURCE_CALLS: Final[Stations] = {Dispatch.replenish.__code__: SOURCE}
 _SUBSCRIBE_CALLS: Final[Stations] = {begin_dispatch.__code__: SUBSCRIBE}
 _POOL_CALLS: Final[Stations] = {_Call.run.__code__: "a handler that blocks"}
 _KEY_COMPARISONS: Final[Stations] = dict.fromkeys(
-    (MailboxSet.put.__code__, MailboxSet.put_singly.__code__, MailboxSet.retire.__code__), "a comparison of keys"
+    (
+        MailboxSet.put.__code__,
+        MailboxSet.put_singly.__code__,
+        MailboxSet._deliver_singly.__code__,
+        MailboxSet.divide.__code__,
+        MailboxSet.retire.__code__,
+    ),
+    "a comparison of keys",
 )
 _STATIONS: Final[Stations] = {
     **_SUBSCRIBER_CALLS,
@@ -86,7 +93,7 @@ class Threads:
             place=place,
             seconds=self.now - worker.turn_began if in_batch else None,
             dispatch=None if mailbox is None else mailbox.dispatch.options.name,
-            key=None if mailbox is None else mailbox.key,
+            key=None if mailbox is None else mailbox.key_at_hand,
         )
 
     def subscriber(self, dispatch: Dispatch) -> ThreadExplanation | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rxwow.execution.completion import DUE, waits_for
+from rxwow.execution.shared_mailbox import SharedMailbox
 
 if TYPE_CHECKING:
     from rxwow.execution.mailbox import Mailbox
@@ -43,7 +44,7 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
     handling = dispatch.handling
     copy_context = dispatch.context.copy
     kinds = dispatch.kinds
-    most = room = dispatch.messages_a_batch
+    most = room = dispatch.expectation.messages_a_batch
     results: list[Any] = []
     emptied: list[Mailbox] = []
     interrupted: tuple[Mailbox, int] | None = None
@@ -56,6 +57,7 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
         if not budget:
             budget = dispatch.throughput
             turns += 1
+        whole = budget
         # What has ended begins nothing more, also where its end has not come yet to take the messages away.
         goes_on = not dispatch.closed
         waiting = mailbox.waiting
@@ -81,18 +83,28 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
                 context = copy_context()
                 result = context.run(handler, item)
             except BaseException as error:  # noqa: BLE001 - the worker must outlive its handlers.
+                if isinstance(mailbox, SharedMailbox):
+                    mailbox = _leave_shared(worker, mailbox, whole - budget, emptied)
                 goes_on = handling.failed(mailbox, item, 1, error, results)
             else:
                 if result is None or (begin := waits_for(result, kinds)) is None:
                     results.append(result)
                 else:
+                    if isinstance(mailbox, SharedMailbox):
+                        mailbox = _leave_shared(worker, mailbox, whole - budget, emptied)
                     goes_on = handling.begin_wait(mailbox, item, 1, begin, result, context, results)
         if goes_on:
             if not mailbox:
                 emptied.append(mailbox)
             elif budget:
                 interrupted = (mailbox, budget)
+                if isinstance(mailbox, SharedMailbox):
+                    mailbox.begun += whole - budget
                 break
+            elif isinstance(mailbox, SharedMailbox):
+                # Not behind another one, which has later messages of its keys.
+                mailbox.begun += whole
+                fifo.appendleft(mailbox)
             else:
                 fifo.append(mailbox)
         budget = 0
@@ -110,3 +122,11 @@ def run_turns(  # noqa: C901 - one loop, because a call costs a tenth of what a 
     worker.messages += messages
     dispatch.settle(worker, results, emptied, turns, messages, monotonic() - began)
     return interrupted
+
+
+def _leave_shared(worker: Worker, shared: SharedMailbox, taken: int, emptied: list[Mailbox]) -> Mailbox:
+    """Go on with the mailbox of the key of the message at hand, which is the last of `taken` this turn."""
+    emptied.append(shared)
+    shared.begun += taken
+    mailbox = worker.turn_of = shared.dispatch.divide(shared)
+    return mailbox

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rxwow import Flowable, KeyedExecutor, keyed_dispatch
-from rxwow.execution.dispatch import SHORTEST_TURN
+from rxwow.execution.expectation import SHORTEST_TURN
 from rxwow.execution.placement import WAKE_UP
 from rxwow.testing import ControlledPlatform, run
 

@@ -97,16 +97,14 @@ def same(number: int) -> int:
     return number
 
 
-def test_handlers_of_a_microsecond_stay_on_one_worker(executor: KeyedExecutor) -> None:
+def test_handlers_of_a_microsecond_do_not_go_to_and_fro(executor: KeyedExecutor) -> None:
     dispatch = keyed_dispatch(lambda number: number % 1000, same, executor=executor)
     Flowable.from_iterable(range(100_000)).pipe(dispatch).run()
-    messages = sorted(worker.messages for worker in executor.statistics().workers)
-    assert sum(messages) == 100_000
+    assert sum(worker.messages for worker in executor.statistics().workers) == 100_000
     if _HAS_GIL:
         # Which one is a matter of chance, and so is how often a hold-up by the system wakes the other; but mailboxes
         # are placed thousands of times. Without the GIL a second worker is worth its wake-up.
         assert sum(worker.wakes for worker in executor.statistics().workers) < 500
-        assert messages[0] < messages[1] / 2
 
 
 @pytest.mark.seeds(100, soak=3000)
