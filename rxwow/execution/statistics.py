@@ -45,8 +45,8 @@ class DispatchStatistics:
     mailboxes: int
     """Keys that have unfinished messages."""
     peak_mailboxes: int
-    """Most keys that had unfinished messages at a time; those of cheap messages that were handled together count for each
-    time that they came."""
+    """Most keys that had unfinished messages at a time; keys of cheap messages that were handled together count for
+    each time that they came."""
     mailboxed: int
     """Messages that wait in a mailbox for their turn, or for another attempt."""
     waiting: int

@@ -118,13 +118,38 @@ class _IterableEmitter(InlineEmitter[T]):
 
     def _emit_singly(self, iterator: Iterator[T], limit: int) -> int:
         """Pull one item at a time, so that a subscriber that cancels leaves the next in the iterator."""
+        # Without a function for each step, which cost a plain observer a third more for each item.
         emitted = 0
+        ahead, monotonic, on_batch = self._ahead, self._platform.monotonic, self._on_batch
+        give: Callable[[T], object] = self._on_next if on_batch is None else lambda item: on_batch((item,))
         while emitted < limit and not self._ended and not self._at_once:
-            item = self._ahead.pop() if self._ahead else self._pull_one(iterator)
-            self._look_for_end()
-            if item is _NOTHING:
+            began = monotonic()
+            try:
+                item: Any = ahead.pop() if ahead else next(iterator, _NOTHING)
+            except BaseException as error:
+                if not is_contained(error):
+                    raise
+                self._set_error(error)
                 break
-            emitted += self._deliver((item,))
+            took = monotonic() - began
+            if took > SLOW_PULL:
+                self._warn_slow_pull(took)
+            if item is _NOTHING:
+                self._set_completed()
+                break
+            if emitted + 1 == limit:
+                # With more demand the end is found by going on.
+                self._look_for_end()
+            if self._ended or self._at_once:
+                # Cancelled while the item was waited for.
+                break
+            emitted += 1
+            try:
+                give(item)
+            except BaseException as error:
+                if not is_contained(error):
+                    raise
+                self._observer_failed("on_next", error)
         return emitted
 
     def _open(self) -> Iterator[T] | None:
@@ -162,23 +187,6 @@ class _IterableEmitter(InlineEmitter[T]):
         self._most = 1 if took > LONG_PULL else min(2 * self._most, MOST_ITEMS_A_PULL)
         if took > SLOW_PULL:
             self._warn_slow_pull(took)
-
-    def _pull_one(self, iterator: Iterator[T]) -> Any:
-        began = self._platform.monotonic()
-        item: Any = _NOTHING
-        try:
-            item = next(iterator, _NOTHING)
-        except BaseException as error:
-            if not is_contained(error):
-                raise
-            self._set_error(error)
-        else:
-            if item is _NOTHING:
-                self._set_completed()
-        took = self._platform.monotonic() - began
-        if took > SLOW_PULL:
-            self._warn_slow_pull(took)
-        return item
 
     def _look_for_end(self) -> None:
         """Complete with the last item where the end can be seen without waiting for it.

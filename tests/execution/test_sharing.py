@@ -275,11 +275,11 @@ class Pushes:
         assert statistics.window.in_flight <= self._executor.max_in_flight
         assert statistics.mailboxed + statistics.waiting + statistics.untaken <= statistics.window.in_flight
         assert statistics.mailboxes <= self._keys + 6
-        assert sum(count for _, count in statistics.deepest) == statistics.mailboxed
+        if statistics.mailboxes <= len(statistics.deepest):
+            assert sum(count for _, count in statistics.deepest) == statistics.mailboxed
 
 
-def push_and_check(platform: ControlledPlatform) -> bool:
-    """Return whether all messages were handled for sure."""
+def push_and_check(platform: ControlledPlatform) -> None:
     random = platform.random
     keys = random.randint(2, 9)
     handlers = Handlers(platform, keys)
@@ -306,12 +306,16 @@ def push_and_check(platform: ControlledPlatform) -> bool:
         assert window.in_flight == books.statistics().mailboxes == 0
         assert window.admitted == window.succeeded + window.skipped + window.failed + window.discarded
         assert window.discarded == len(set(discarded)) == len(discarded)
-    return pushes.disposes_at is None
 
 
 @pytest.mark.seeds(400, soak=10_000)
-def test_keys_leave_a_shared_mailbox_in_order(
-    seed: int, shares_early: None, shared: list[int], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_keys_leave_a_shared_mailbox_in_order(seed: int, shares_early: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1, "rxwow")
-    assert not run(push_and_check, seed, step_limit=1_000_000) or shared
+    run(push_and_check, seed, step_limit=1_000_000)
+
+
+def test_most_of_these_messages_share(shares_early: None, shared: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL + 1, "rxwow")
+    for seed in range(10):
+        run(push_and_check, seed, step_limit=1_000_000)
+    assert sum(shared) > 5 * MESSAGES
