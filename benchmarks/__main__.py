@@ -48,7 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(path)
     # A few messages are only for trying it out; what they cost says nothing.
     regressions = [] if options.messages else list(broken(standings))
-    for regression in regressions:
+    if regressions and options.quick:
+        # Something else may have had the machine for a while: what is measured again counts.
+        again = list(dict.fromkeys(workload for names, _ in regressions for workload in names))
+        measured_again = measure(again, options.contestants, samples, progress=_progress, quick=True)
+        regressions = list(broken(measured_again))
+        standings += measured_again
+    for _, regression in regressions:
         print(f"below the floor: {regression}", file=sys.stderr)
     return 1 if regressions or any(standing.failures for standing in standings) else 0
 

@@ -82,21 +82,23 @@ CEILINGS = (
 )
 
 
-def broken(standings: Sequence[Standing]) -> Iterator[str]:
-    """Tell of each floor and ceiling that was measured and isn't kept."""
+def broken(standings: Sequence[Standing]) -> Iterator[tuple[list[str], str]]:
+    """Give each floor and ceiling that was measured and isn't kept: its workloads, and what is wrong."""
     for floor in FLOORS:
         standing = find(standings, floor.workload, floor.contestant)
+        by_contestant = floor.peer in CONTESTANTS
         peer = (
             find(standings, floor.workload, floor.peer)
-            if floor.peer in CONTESTANTS
+            if by_contestant
             else find(standings, floor.peer, floor.contestant)
         )
         reached = None if standing is None else ratio(standing, peer)
         if reached is not None and reached < floor.least:
-            yield f"{floor.workload}: {floor.contestant} reached {reached:.2f} x {floor.peer}, not {floor.least}"
+            text = f"{floor.workload}: {floor.contestant} reached {reached:.2f} x {floor.peer}, not {floor.least}"
+            yield [floor.workload] if by_contestant else [floor.workload, floor.peer], text
     for ceiling in CEILINGS:
         standing = find(standings, ceiling.workload, ceiling.contestant)
         figure = None if standing is None else standing.figures.get(ceiling.figure)
         if figure is not None and figure > ceiling.most:
             limit = f"{figure:,.1f}, more than {ceiling.most:,.0f}"
-            yield f"{ceiling.workload}: {ceiling.contestant}'s {ceiling.figure} is {limit}"
+            yield [ceiling.workload], f"{ceiling.workload}: {ceiling.contestant}'s {ceiling.figure} is {limit}"
