@@ -39,18 +39,18 @@ class Ceiling:
 
 FLOORS = (
     # The price of keys: against a bare hand-off, as sharp as it gets and as people write it.
-    Floor("W1", "rxwow", "hand-off", 0.2),
-    Floor("W1", "rxwow", "plain-hand-off", 0.7),
+    Floor("W1", "rxwow", "hand-off", 0.3),
+    Floor("W1", "rxwow", "plain-hand-off", 1.1),
     Floor("W2", "rxwow", "hand-off", 0.25),
     Floor("W2", "rxwow", "plain-hand-off", 0.8),
-    Floor("W4", "rxwow", "hand-off", 0.25),
-    Floor("W4", "rxwow", "plain-hand-off", 0.6),
+    Floor("W4", "rxwow", "hand-off", 0.35),
+    Floor("W4", "rxwow", "plain-hand-off", 0.9),
     # What most people write by hand, and RxPY's own way.
-    Floor("W1", "rxwow", "thread-pool", 3.0),
-    Floor("W1", "rxwow", "rxpy-groups", 10.0),
+    Floor("W1", "rxwow", "thread-pool", 6.0),
+    Floor("W1", "rxwow", "rxpy-groups", 18.0),
     # Waiting costs little more than asyncio's own tasks do.
     Floor("W3", "rxwow", "bare-tasks", 0.17),
-    Floor("W3", "rxwow-on-loop", "bare-tasks", 0.17),
+    Floor("W3", "rxwow-on-loop", "bare-tasks", 0.25),
     # One message: the wake-up of a loop, and what a dispatch adds to it.
     Floor("W6", "rxwow-pushed", "loop-wake-up", 0.1),
     Floor("W6", "rxwow-spinning", "rxwow-pushed", 0.6),
@@ -66,8 +66,8 @@ FLOORS = (
     Floor("W9-throughput-1024", "rxwow", "W9-throughput-16", 0.35),
     Floor("W9-keys-100000", "rxwow", "W9-keys-1000", 0.45),
     # The price of demand.
-    Floor("W10-map", "lifted", "rxpy-chain", 0.15),
-    Floor("W10-map", "lifted-plain", "rxpy-chain", 0.1),
+    Floor("W10-map", "lifted", "rxpy-chain", 0.25),
+    Floor("W10-map", "lifted-plain", "rxpy-chain", 0.2),
     Floor("W10-all", "lifted", "rxpy-chain", 0.45),
     Floor("W10-all", "lifted-plain", "rxpy-chain", 0.4),
 )

@@ -49,7 +49,8 @@ def merge(
 
     Returns:
         An operator from an Observable to a Flowable. It emits on the threads of the streams, one at a time, or on the
-        thread that requests what is ready, and completes when all have.
+        thread that requests what is ready, and completes when all have. A stream that emits where it is asked may be
+        asked on the thread of another one, which waits as long as it has items for the demand.
 
     Raises:
         InvalidArgumentError: an argument can't work.

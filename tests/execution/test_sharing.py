@@ -318,4 +318,4 @@ def test_most_of_these_messages_share(shares_early: None, shared: list[int], cap
     caplog.set_level(logging.CRITICAL + 1, "rxwow")
     for seed in range(10):
         run(push_and_check, seed, step_limit=1_000_000)
-    assert sum(shared) > 5 * MESSAGES
+    assert sum(shared) > 3 * MESSAGES

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,18 @@ say("alive" if any(t.name == "rxwow-source" for t in threading.enumerate()) else
 """
 
 
+def wait_until_asleep(pid: int) -> None:
+    """Wait until the main thread of a process sleeps, where the system tells that.
+
+    A signal that comes when Python has looked for signals, and not yet gone to sleep on a lock, is seen only when the
+    lock is released.
+    """
+    state = Path(f"/proc/{pid}/stat")
+    deadline = time.monotonic() + PATIENCE_S
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "S":
+        assert time.monotonic() < deadline
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT can be sent to one process there")
 @pytest.mark.parametrize("kind", ["never", "inline", "busy", "async"])
 def test_interrupt_cancels_the_source_and_goes_on(kind: str) -> None:
@@ -176,6 +189,8 @@ def test_interrupt_cancels_the_source_and_goes_on(kind: str) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
+        if kind in ("never", "inline"):
+            wait_until_asleep(process.pid)
         process.send_signal(signal.SIGINT)
         try:
             output, errors = process.communicate(timeout=PATIENCE_S)
