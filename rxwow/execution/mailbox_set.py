@@ -69,22 +69,21 @@ class MailboxSet:
             return self.put(keys, items), []
         if sharing_worker is not None and not self._by_key:
             return [], [self._share(keys, distinct, items, sharing_worker)]
-        return self._deliver_singly(keys, distinct, items, sharing_worker)
+        return self._deliver_singly(keys, items, sharing_worker)
 
     def _deliver_singly(
-        self,
-        keys: Sequence[Hashable],
-        distinct: AbstractSet[Hashable],
-        items: Sequence[Any],
-        sharing_worker: Worker | None,
+        self, keys: Sequence[Hashable], items: Sequence[Any], sharing_worker: Worker | None
     ) -> tuple[list[Mailbox], list[SharedMailbox]]:
         made: list[Mailbox] = []
         together: tuple[list[Hashable], list[Any]] = ([], [])
+        distinct: set[Hashable] = set()
         for key, item in zip(keys, items, strict=True):
             try:
                 goes_together = key not in self._by_key and (
                     sharing_worker is not None or any(key in shared.distinct for shared in self._shared)
                 )
+                if goes_together:
+                    distinct.add(key)
             except BaseException as error:
                 if not is_contained(error):
                     raise
@@ -108,7 +107,6 @@ class MailboxSet:
         mailbox.dispatch = self._dispatch
         mailbox.key = SHARED
         mailbox.keys = keys
-        # Also those that have mailboxes of their own now: where one of these comes when that is gone, it matters not.
         mailbox.distinct = distinct
         mailbox.begun = 0
         mailbox.waiting = None
@@ -134,10 +132,11 @@ class MailboxSet:
         held: list[Any] = []
         for shared in self._shared:
             keys = shared.keys
-            held.append(keys)
+            held += (keys, shared.distinct)
             count = len(shared)
             made += self.put(keys[len(keys) - count :], [shared.popleft() for _ in range(count)])
             shared.keys = ()
+            shared.distinct = frozenset()
         return own, made, held
 
     def _make(self, key: Hashable) -> Mailbox:

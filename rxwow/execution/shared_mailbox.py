@@ -30,9 +30,9 @@ class SharedMailbox(Mailbox):
     half of what a message costs if the handler does nothing. The first that is not like that has all shared mailboxes
     of its dispatch divided among their keys; see `MailboxSet.divide`.
 
-    `keys` are those of the messages that it had at first, in their order, until it is divided, and `distinct` has each
-    of them; the dispatch's lock guards them. `begun`, of its worker's thread, is how many messages
-    that had begun when it last left it; unlike the length, it is exact while the end of the dispatch takes the rest.
+    `keys` are those of the messages that it had at first, in their order, and `distinct` has each of them, until it is
+    divided; the dispatch's lock guards them. `begun`, of its worker's thread, is how many messages had begun when that
+    last left it; unlike the length, it is exact while the end of the dispatch takes the rest.
     """
 
     __slots__ = ("begun", "distinct", "keys")
